@@ -1,0 +1,44 @@
+# make run    set up, then run the example app's main job
+# make test   set up, then run all tests
+# make check  formatting, lint, strict types, tests
+# make bench  side by side with peers; writes docs/benchmarks.md
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test check lint format bench docs clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairlead needs Python 3.11 or newer; '$(PYTHON)' is older. Set one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(READY)
+	@$(BIN)/python examples/taskboard/tour.py
+
+test: $(READY)
+	@$(BIN)/python -m pytest -n auto
+
+lint: $(READY)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+check: lint test
+
+format: $(READY)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(READY)
+	@$(BIN)/python docs/generate.py
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .venv-bench dist build .mypy_cache .ruff_cache .pytest_cache
