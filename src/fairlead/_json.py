@@ -1,0 +1,80 @@
+"""JSON in and out, by orjson; by the standard library where integers go beyond 64 bits, so that none is lost.
+
+It knows nothing of what the JSON means. Every other module that reads or writes JSON does so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+Default = Callable[[Any], Any]
+
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_BEYOND_64_BITS = b"0" * 19
+
+
+def encode(
+    value: Any, *, sort_keys: bool = False, indent: bool = False, default: Default | None = None
+) -> bytes:
+    """The value as UTF-8 JSON, compact unless `indent`. Raises TypeError for what JSON cannot hold."""
+    option = orjson.OPT_NON_STR_KEYS
+    if sort_keys:
+        option |= orjson.OPT_SORT_KEYS
+    if indent:
+        option |= orjson.OPT_INDENT_2
+    try:
+        return orjson.dumps(value, default, option)
+    except orjson.JSONEncodeError as refused:
+        return _encode_slowly(value, sort_keys, indent, default, refused)
+
+
+def dumps(
+    value: Any, *, sort_keys: bool = False, indent: bool = False, default: Default | None = None
+) -> str:
+    """The same as `encode`, as text."""
+    return encode(value, sort_keys=sort_keys, indent=indent, default=default).decode()
+
+
+def loads(data: str | bytes | bytearray | memoryview) -> Any:
+    """The value of a JSON text. Raises ValueError when it is not JSON (`NaN` and `Infinity` are not)."""
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else bytes(data)
+    if _BEYOND_64_BITS in raw.translate(_ZEROS):
+        return _load_exactly(raw)
+    return orjson.loads(raw)
+
+
+def _encode_slowly(
+    value: Any, sort_keys: bool, indent: bool, default: Default | None, refused: TypeError
+) -> bytes:
+    import json
+
+    def other(item: Any) -> Any:
+        # Dates, UUIDs and the like, which orjson writes by itself.
+        try:
+            return orjson.loads(orjson.dumps(item))
+        except orjson.JSONEncodeError:
+            if default is None:
+                raise
+            return default(item)
+
+    layout: dict[str, Any] = {"indent": 2} if indent else {"separators": (",", ":")}
+    try:
+        text = json.dumps(value, sort_keys=sort_keys, default=other, allow_nan=False, **layout)
+    except (ValueError, RecursionError):
+        raise refused from None
+    return text.encode()
+
+
+def _load_exactly(raw: bytes) -> Any:
+    import json
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        return json.loads(raw, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
