@@ -1,0 +1,70 @@
+"""The words of issues: JSON type names, what a shape expects, and near misses. No pydantic, no values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_SHOWN = 20
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type, or Python's where JSON has none."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, (list, tuple)):
+        return "array"
+    if isinstance(value, dict):
+        return "object"
+    return type(value).__name__
+
+
+def one_of(values: Iterable[Any]) -> str:
+    """`one of "a", "b"`, as JSON spells the values."""
+    from fairlead._json import dumps
+
+    spelled = [dumps(value, default=str) for value in values]
+    if len(spelled) == 1:
+        return spelled[0]
+    return "one of " + _listed(spelled)
+
+
+def counted(words: str, number: int, unit: str) -> str:
+    """`at least 2 items`, `at least 1 item`."""
+    return f"{words} {number} {unit.removesuffix('s') if number == 1 else unit}"
+
+
+def either(alternatives: Iterable[str]) -> str:
+    """`string or integer`, each named once."""
+    return " or ".join(dict.fromkeys(alternatives))
+
+
+def unexpected(key: Any, allowed: Sequence[str]) -> str:
+    """What to say of a key that is not declared, without repeating it."""
+    if not allowed:
+        return "This key is not declared; no keys are allowed here."
+    near = near_miss(str(key), allowed)
+    hint = f"; did you mean {near!r}?" if near else "."
+    return f"This key is not declared{hint} Allowed keys: {_listed(allowed)}."
+
+
+def near_miss(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    from difflib import get_close_matches
+
+    by_fold = {each.casefold(): each for each in known}
+    found = get_close_matches(word[:100].casefold(), by_fold, n=1, cutoff=0.6)
+    return by_fold[found[0]] if found else None
+
+
+def _listed(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:_SHOWN])
+    return shown if len(words) <= _SHOWN else f"{shown} and {len(words) - _SHOWN} more"

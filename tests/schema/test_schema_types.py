@@ -1,0 +1,353 @@
+"""Type hints as schemas: what is accepted, what is refused and how the refusal is told."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import attrs
+import msgspec
+import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, RootModel
+
+from fairlead.failures import Issue
+from fairlead.schema import Invalid, Schema, schema_of
+
+
+def issues(schema: Schema, value: Any) -> list[Issue]:
+    with pytest.raises(Invalid) as caught:
+        schema.parse(value, repair=False)
+    return caught.value.issues
+
+
+def codes(spec: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
+    return [(issue.path, issue.code) for issue in issues(schema_of(spec), value)]
+
+
+class Colour(Enum):
+    red = "red"
+    blue = "blue"
+
+
+class Level(IntEnum):
+    low = 1
+    high = 2
+
+
+class Plain(typing.TypedDict, total=False):
+    """A plain one."""
+
+    x: typing.Required[int]
+    kids: list[Plain]
+
+
+class Struct(msgspec.Struct, rename="camel"):
+    first_name: str
+    child: Struct | None = None
+    count: int = 4
+
+
+@attrs.define
+class Attrs:
+    ratio: float
+    _hidden: Struct | None = None
+    made: list[str] = attrs.field(factory=list)
+
+
+@dataclass
+class Holder:
+    plain: Plain
+    attrs: Attrs
+    when: datetime | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    speed: float
+
+
+class Node(BaseModel):
+    name: str
+    kids: list[Node] = []
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "value"),
+    [
+        (int, 5, 5),
+        (float, 5, 5.0),
+        (date, "2026-01-31", date(2026, 1, 31)),
+        (datetime, "2026-01-31T00:00:00", datetime(2026, 1, 31)),
+        (timedelta, "PT15M", timedelta(minutes=15)),
+        (UUID, "00000000-0000-0000-0000-000000000001", UUID(int=1)),
+        (Decimal, "1.50", Decimal("1.50")),
+        (Decimal, 1.5, Decimal("1.5")),
+        (bytes, "x", b"x"),
+        (Colour, "red", Colour.red),
+        (Level, 2, Level.high),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (set[int], [1, 1], {1}),
+        (dict[int, str], {"1": "a"}, {1: "a"}),
+        (Literal["a", 1], 1, 1),
+        (None, None, None),
+        (RootModel[list[int]], [1], RootModel[list[int]]([1])),
+    ],
+)
+def test_json_forms_are_accepted(hint: Any, good: Any, value: Any) -> None:
+    assert schema_of(hint).validate(good) == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "bad"),
+    [
+        (str, 1),
+        (int, "1"),
+        (int, 1.5),
+        (int, True),
+        (float, "1"),
+        (float, True),
+        (bool, 1),
+        (bool, "true"),
+        (date, 5),
+        (datetime, 1700000000),
+        (datetime, "1700000000"),
+        (datetime, True),
+        (timedelta, 30),
+        (list[int], "1"),
+        (dict[str, int], []),
+        (None, "null"),
+    ],
+)
+def test_other_json_types_are_refused(hint: Any, bad: Any) -> None:
+    assert codes(hint, bad) == [((), "type")]
+
+
+@pytest.mark.parametrize(
+    ("hint", "bad", "code"),
+    [
+        (float, float("nan"), "finite"),
+        (Annotated[int, Field(ge=1)], 0, "too_small"),
+        (Annotated[int, Field(lt=1)], 1, "too_large"),
+        (Annotated[int, Field(multiple_of=5)], 3, "multiple_of"),
+        (Annotated[str, Field(min_length=1)], "", "too_short"),
+        (Annotated[list[int], Field(max_length=1)], [1, 2], "too_long"),
+        (Annotated[str, Field(pattern="^a")], "b", "pattern"),
+        (Colour, "green", "enum"),
+        (Literal["a", "b"], "c", "enum"),
+        (Literal["a"], "c", "literal"),
+        (Literal[1], True, "literal"),
+        (date, "31.1.2026", "format"),
+        (UUID, "zzz", "format"),
+        (Decimal, "zzz", "format"),
+    ],
+)
+def test_each_refusal_has_its_code(hint: Any, bad: Any, code: str) -> None:
+    assert codes(list[hint], [bad]) == [((0,), code)]
+
+
+def test_an_issue_says_what_was_expected_and_found() -> None:
+    found = issues(schema_of(dict[str, int]), {"a": "b"})
+
+    assert found == [Issue(("a",), "type", "Expected integer, found string.", "integer", "string")]
+
+
+@pytest.mark.parametrize(("least", "expected"), [(1, "at least 1 character"), (2, "at least 2 characters")])
+def test_a_length_is_told_with_its_unit(least: int, expected: str) -> None:
+    specs = (Annotated[str, Field(min_length=least)], {"type": "string", "minLength": least})
+    for spec in specs:
+        assert issues(schema_of(spec), "")[0].expected == expected
+
+
+def test_unknown_key_names_the_near_miss_and_the_allowed_ones() -> None:
+    class Task(typing.TypedDict):
+        title: str
+        priority: int
+
+    (found,) = issues(schema_of(Task), {"title": "x", "priority": 1, "prioritty": 2})
+
+    assert found.code == "unexpected"
+    assert found.path == ("prioritty",)
+    assert "did you mean 'priority'" in found.message
+    assert "title, priority" in found.message
+    assert "prioritty" not in found.message
+
+
+def test_models_nested_anywhere_get_strict_scalars() -> None:
+    assert codes(dict[str, list[Cat]], {"a": [{"kind": "cat", "lives": "9"}]}) == [
+        (("a", 0, "lives"), "type")
+    ]
+
+
+def test_the_authors_own_laxness_is_respected() -> None:
+    class Lax(BaseModel):
+        model_config = ConfigDict(strict=False, extra="forbid")
+        n: int
+
+    class Loose(BaseModel):
+        n: int = Field(strict=False)
+
+    assert schema_of(Lax).validate({"n": "5"}) == Lax(n=5)
+    assert schema_of(Loose).validate({"n": "5", "ignored": 1}) == Loose(n=5)
+    assert codes(Lax, {"n": 1, "m": 2}) == [(("m",), "unexpected")]
+
+
+def test_dataclasses_and_typed_dicts_refuse_unknown_keys_unless_they_say_otherwise() -> None:
+    @dataclass
+    class Point:
+        x: int
+
+    class Open(typing.TypedDict):
+        x: int
+
+    Open.__pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[attr-defined]
+
+    assert codes(Point, {"x": 1, "y": 2}) == [(("y",), "unexpected")]
+    assert codes(Plain, {"x": 1, "y": 2}) == [(("y",), "unexpected")]
+    assert schema_of(Open).validate({"x": 1, "y": 2}) == {"x": 1, "y": 2}
+
+
+def test_foreign_classes_are_checked_constructed_and_dumped_at_any_depth() -> None:
+    schema = schema_of(list[Holder])
+    given = [
+        {
+            "plain": {"x": 1, "kids": [{"x": 2}]},
+            "attrs": {"ratio": 1, "hidden": {"firstName": "a", "child": {"firstName": "b"}}},
+            "when": "2026-01-31T00:00:00Z",
+        }
+    ]
+
+    (value,) = schema.validate(given)
+
+    assert value.attrs == Attrs(1.0, Struct("a", Struct("b")))
+    dumped = schema.dump([value])
+    assert dumped[0]["attrs"]["hidden"]["child"] == {"firstName": "b", "child": None, "count": 4}
+    assert schema.validate(dumped) == [value]
+    assert schema.dump(schema.validate([value])) == dumped
+    given[0]["attrs"]["hidden"]["child"]["firstName"] = 5  # type: ignore[index]
+    assert [issue.path for issue in issues(schema, given)] == [(0, "attrs", "hidden", "child", "firstName")]
+
+
+def test_a_class_that_refuses_its_arguments_gives_an_issue() -> None:
+    @attrs.define
+    class Even:
+        n: int = attrs.field(validator=attrs.validators.in_([2, 4]))
+
+    (found,) = issues(schema_of(Even), {"n": 777})
+
+    assert found.code == "value"
+    assert "777" not in found.message
+
+
+def test_an_authors_message_is_kept_without_the_value() -> None:
+    def even(value: int) -> int:
+        if value % 2:
+            raise ValueError(f"{value} is odd, give an even number")
+        return value
+
+    (found,) = issues(schema_of(Annotated[int, AfterValidator(even)]), 777)
+
+    assert found.message == "[value] is odd, give an even number"
+
+
+@pytest.mark.parametrize(
+    ("hint", "bad", "expected"),
+    [
+        (int | list[int] | None, "x", [((), "union")]),
+        (int | list[int], ["x"], [((0,), "type")]),
+        (Cat | Dog, {"kind": "cat", "lives": "x"}, [(("lives",), "type")]),
+        (Cat | Dog, {"kind": "cow"}, [(("kind",), "enum")]),
+        (Cat | Dog, {}, [(("kind",), "missing")]),
+        (Cat | Dog, 5, [((), "union")]),
+        (Pet, {"kind": "cat", "lives": "x"}, [(("lives",), "type")]),
+        (Pet, {"kind": "cow"}, [(("kind",), "enum")]),
+        (Pet, {}, [(("kind",), "missing")]),
+        (Pet, 5, [((), "type")]),
+        (
+            dict[str, int | dict[str, Cat]],
+            {"a": {"int": {"kind": "cat"}}},
+            [(("a", "int", "lives"), "missing")],
+        ),
+        (Literal["a"] | int, "b", [((), "literal")]),
+    ],
+)
+def test_a_failed_union_is_told_once_without_branch_labels(hint: Any, bad: Any, expected: Any) -> None:
+    assert codes(hint, bad) == expected
+
+
+def test_a_failed_union_lists_its_alternatives() -> None:
+    (found,) = issues(schema_of(int | list[str] | None), {})
+
+    assert (found.expected, found.received) == ("integer or array of strings", "object")
+
+
+def test_circular_and_very_deep_values_give_an_issue() -> None:
+    circle: dict[str, Any] = {"name": "a", "kids": []}
+    circle["kids"].append(circle)
+    deep: dict[str, Any] = {"name": "a"}
+    for _ in range(3000):
+        deep = {"name": "a", "kids": [deep]}
+
+    assert issues(schema_of(Node), circle)[0].code == "recursion"
+    assert issues(schema_of(Node), deep)[0].code == "recursion"
+    with pytest.raises(Invalid):
+        schema_of(Node).parse(deep)
+
+
+def test_issues_are_bounded() -> None:
+    assert len(issues(schema_of(list[int]), ["x"] * 5000)) == 100
+
+
+def test_custom_serializers_are_kept() -> None:
+    schema = schema_of(list[Annotated[int, PlainSerializer(str)]])
+
+    assert schema.dump(schema.validate([1])) == ["1"]
+    assert schema.output_json_schema["items"] == {"type": "string"}
+
+
+def test_validation_and_dump_agree_on_aliases() -> None:
+    class Row(BaseModel):
+        row_id: int = Field(alias="rowId")
+
+    schema = schema_of(Row)
+
+    assert schema.dump(schema.validate({"rowId": 1})) == {"rowId": 1}
+    assert list(schema.output_json_schema["properties"]) == ["rowId"]
+
+
+class Shapeless: ...
+
+
+@pytest.mark.parametrize("spec", ["int", 5, object(), print, Shapeless, lambda: 1])
+def test_what_is_not_a_shape_is_refused(spec: Any) -> None:
+    with pytest.raises(TypeError):
+        schema_of(spec)
+
+
+def test_a_schema_is_its_own_schema() -> None:
+    schema = schema_of(int)
+
+    assert schema_of(schema) is schema
+
+
+def test_a_name_that_is_not_defined_is_named() -> None:
+    with pytest.raises(TypeError, match="Nowhere"):
+        schema_of(list["Nowhere"])  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_the_message_of_invalid_names_the_place() -> None:
+    with pytest.raises(Invalid, match=r"^a\[1\]: Expected integer, found string\. \(1 more\)$"):
+        schema_of(dict[str, list[int]]).parse({"a": [1, "x", "y"]}, repair=False)
