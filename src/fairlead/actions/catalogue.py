@@ -1,0 +1,205 @@
+"""Where actions are kept, and the ways to get many in at once: decorators, groups, modules, classes, dicts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
+
+from fairlead.actions.definition import Action, ActionOptions
+from fairlead.actions.policy import DefinitionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyAction = Action[..., Any]
+
+
+@overload
+def action(function: Callable[P, R], /) -> Action[P, R]: ...
+@overload
+def action(**options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
+def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function an action, to be added to an app later; with and without parentheses."""
+    if function is not None:
+        return Action(function, **options)
+    return lambda wrapped: Action(wrapped, **options)
+
+
+class Catalogue:
+    """Actions by name, in the order they came. Versions of one name stand side by side."""
+
+    def __init__(self, added: Callable[[AnyAction], object] = lambda new: None) -> None:
+        self._latest: dict[str, AnyAction] = {}
+        self._versions: dict[str, AnyAction] = {}
+        self._added = added
+
+    def add(self, new: AnyAction) -> AnyAction:
+        return self.add_all([new])[0]
+
+    def add_all(self, new: list[AnyAction]) -> list[AnyAction]:
+        """Add all of them, or none if one has a name and version that is taken."""
+        taken = set(self._versions)
+        for each in new:
+            key = f"{each.name}@{each.version}"
+            if key in taken:
+                raise DefinitionError(
+                    f"Duplicate action name {each.name!r}: version {each.version} is there already."
+                )
+            taken.add(key)
+        return [self._put(each) for each in new]
+
+    def _put(self, new: AnyAction) -> AnyAction:
+        self._versions[f"{new.name}@{new.version}"] = new
+        current = self._latest.get(new.name)
+        if current is None or _order(new.version) > _order(current.version):
+            self._latest[new.name] = new
+        self._added(new)
+        return new
+
+    def find(self, name: str) -> AnyAction | None:
+        """The newest action of this name, or the one of `name@version`."""
+        return self._latest.get(name) or self._versions.get(name)
+
+    def names(self) -> list[str]:
+        return list(self._latest)
+
+    def __iter__(self) -> Iterator[AnyAction]:
+        return iter(self._latest.values())
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+
+def _order(version: str) -> tuple[tuple[int, ...], bool]:
+    """Sorts 1.10 above 1.9, and a release above its pre-releases."""
+    digits = re.split(r"[-+]", version, maxsplit=1)[0]
+    return tuple(int(part) for part in digits.split(".")), "-" not in version
+
+
+class Group:
+    """A door to a catalogue that fills in defaults, and a prefix for names, for what passes through it."""
+
+    def __init__(self, catalogue: Catalogue, prefix: str, defaults: ActionOptions) -> None:
+        self._catalogue = catalogue
+        self._prefix = prefix
+        self._defaults = defaults
+
+    @overload
+    def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
+    @overload
+    def action(self, /, **options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
+    def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Define an action and add it; with and without parentheses."""
+        if function is not None:
+            return self._catalogue.add(self._define(function, options))
+        return lambda wrapped: self._catalogue.add(self._define(wrapped, options))
+
+    def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[AnyAction]:
+        """Add an action, a function, or all of a module, a class, an instance or a dict; nothing if one is wrong."""
+        merged: ActionOptions = {**self._defaults, **defaults}
+        new = [
+            found if isinstance(found, Action) else self._define(found, {**merged, **options})
+            for found, options in collect(source)
+        ]
+        return self._catalogue.add_all(new)
+
+    def group(self, prefix: str = "", **defaults: Unpack[ActionOptions]) -> Group:
+        return Group(self._catalogue, self._prefix + prefix, {**self._defaults, **defaults})
+
+    def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> AnyAction:
+        merged: dict[str, Any] = {**self._defaults, **options}
+        if self._prefix:
+            merged["name"] = self._prefix + str(merged.get("name") or getattr(function, "__name__", ""))
+        return Action(function, **merged)
+
+
+Found = tuple[AnyAction | Callable[..., Any], ActionOptions]
+
+
+def collect(source: object) -> list[Found]:
+    """What a module, class, instance, dict or function offers, each with the options its place gives it."""
+    if isinstance(source, Action):
+        return [(source, {})]
+    if isinstance(source, Mapping):
+        return [_entry(key, value) for key, value in source.items()]
+    if isinstance(source, ModuleType):
+        return [_member(name, value) for name, value in vars(source).items() if _belongs(name, value, source)]
+    if inspect.isroutine(source) or isinstance(source, functools.partial):
+        return [(source, {})]
+    instance = _instance(source)
+    found = [_member(name, getattr(instance, name)) for name in _methods(type(instance))]
+    if not found:
+        raise DefinitionError(f"{source!r} offers no actions: it has no public functions.")
+    return found
+
+
+def _methods(cls: type) -> list[str]:
+    """Public functions and actions of a class and its bases, in the order they were written. Nothing is run."""
+    seen: dict[str, object] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__ == "builtins":
+            continue
+        seen |= {name: value for name, value in vars(base).items() if not name.startswith("_")}
+    wrapped = (staticmethod, classmethod)
+    return [
+        name
+        for name, value in seen.items()
+        if isinstance(value, (Action, *wrapped)) or inspect.isroutine(value)
+    ]
+
+
+def _instance(source: object) -> object:
+    if not isinstance(source, type):
+        return source
+    try:
+        return source()
+    except TypeError as exc:
+        raise DefinitionError(
+            f"{source.__name__} needs arguments: pass an instance of it instead. ({exc})"
+        ) from exc
+
+
+def _belongs(name: str, value: object, module: ModuleType) -> bool:
+    if name.startswith("_"):
+        return False
+    if isinstance(value, Action):
+        return True
+    return inspect.isfunction(value) and value.__module__ == module.__name__
+
+
+def _member(name: str, value: Any) -> Found:
+    if isinstance(value, Action):
+        return value, {}
+    return value, {"name": snake_case(name), **_described(name, value)}
+
+
+def _entry(key: object, value: Any) -> Found:
+    """One entry of a dict: an action, a function, or a dict of options with the function under `run`."""
+    if not isinstance(key, str):
+        raise DefinitionError(f"A dict of actions has names as keys, not {key!r}.")
+    if isinstance(value, Action):
+        return value, {}
+    if isinstance(value, Mapping):
+        options = {"name": snake_case(key), **value}
+        run = options.pop("run", None)
+        if not callable(run):
+            raise DefinitionError(f"Action {key!r}: the dict needs the function under 'run'.")
+        return run, options  # type: ignore[return-value]  # checked by Action itself
+    if callable(value):
+        return _member(key, value)
+    raise DefinitionError(
+        f"Action {key!r}: expected a function, an Action or a dict, not {type(value).__name__}."
+    )
+
+
+def _described(name: str, function: object) -> ActionOptions:
+    return {} if getattr(function, "__doc__", None) else {"description": f"Action {name}."}
+
+
+def snake_case(name: str) -> str:
+    """`getHTTPStatus` becomes `get_http_status`; hyphens and spaces become underscores."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"[-\s_]+", "_", spaced).lower()
