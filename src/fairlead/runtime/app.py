@@ -1,0 +1,194 @@
+"""`App`: a runtime with a name, a door for actions, words about itself, and its surfaces."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import importlib
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+from fairlead.actions import (
+    IN_PROCESS,
+    Action,
+    ActionOptions,
+    DefinitionError,
+    Exposure,
+    Group,
+    action_manifest,
+    describe_attribution,
+    surface_manifest,
+)
+from fairlead.actions import policy as checks
+from fairlead.actions.manifest import ATTRIBUTION_KEYS
+from fairlead.runtime.clock import Clock
+from fairlead.runtime.hooks import Hook
+from fairlead.runtime.idempotency import IdempotencyStore
+from fairlead.runtime.limits import RateStore
+from fairlead.runtime.permissions import PermissionChecker
+from fairlead.runtime.plan import Middleware
+from fairlead.runtime.result import Result
+from fairlead.runtime.runtime import NOTHING, Runtime
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+DOC_KEYS: Final = (
+    "summary",
+    "audience",
+    "when_to_use",
+    "quick_start",
+    "setup",
+    "operational_notes",
+    "sections",
+    "examples",
+)
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """What `Runtime` takes besides actions and services; `App` passes it on."""
+
+    permission_checker: PermissionChecker | None
+    middleware: Sequence[Middleware]
+    hooks: Mapping[str, Hook | list[Hook]] | None
+    redact: Mapping[str, Any] | Callable[[Any], Any] | None
+    idempotency: IdempotencyStore | None
+    rates: RateStore | None
+    env: str
+    preflight: str
+    grace: float
+    confirmation_ttl: float
+    confirmation_secret: bytes | None
+    clock: Clock | None
+    new_id: Callable[[], str]
+
+
+#: What `App` takes by itself, for near misses.
+OPTIONS: Final = ("actions", "attribution", "description", "docs", "services", "version")
+
+
+class App(Runtime):
+    """Actions under one name, for every caller."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        version: str = "0.1.0",
+        actions: Iterable[Action[..., Any]] = (),
+        services: Mapping[str, Any] | None = None,
+        attribution: Mapping[str, str] | None = None,
+        docs: Mapping[str, Any] | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None:
+        checks.known_keys(f"App {name!r}", options, (*RuntimeOptions.__annotations__, *OPTIONS))
+        super().__init__(actions, services=services, **options)
+        self.name = checks.text("App", "name", name)
+        self.description = description
+        self.version = version
+        self.attribution = _known("attribution", attribution, ATTRIBUTION_KEYS)
+        self.docs = _known("docs", docs, DOC_KEYS)
+        self._door = Group(self.catalogue, "", {})
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_lock = threading.Lock()
+
+    @overload
+    def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
+    @overload
+    def action(self, /, **options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
+    def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a function an action of this app; with and without parentheses."""
+        return self._door.action(**options) if function is None else self._door.action(function)
+
+    def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[Action[..., Any]]:
+        """Add an action, a function, or all of a module, a class, an instance or a dict."""
+        return self._door.add(source, **defaults)
+
+    def group(self, prefix: str = "", **defaults: Unpack[ActionOptions]) -> Group:
+        """A door for actions that share defaults, and a prefix of their names."""
+        return self._door.group(prefix, **defaults)
+
+    def service(self, function: F) -> F:
+        """Make a generator function a service: what it yields is `ctx.services.<name>` until the app stops."""
+        self._lifespan.add(function.__name__, function)
+        return function
+
+    def __repr__(self) -> str:
+        return f"App({self.name!r}, {len(self.catalogue)} actions)"
+
+    async def __aenter__(self) -> App:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def invoke_sync(self, action: str | Action[..., Any], input: Any = NOTHING, **options: Any) -> Result:
+        """`invoke` for code without an event loop. Calls from many threads share one loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise DefinitionError(
+                "invoke_sync would block the running event loop: use `await app.invoke(...)` there."
+            )
+        waiting = asyncio.run_coroutine_threadsafe(self.invoke(action, input, **options), self._background())
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            waiting.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop what `invoke_sync` started: its services, in reverse order, and its loop. Done at exit by itself."""
+        with self._loop_lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _background(self) -> asyncio.AbstractEventLoop:
+        with self._loop_lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                atexit.register(self.close)
+                threading.Thread(target=self._loop.run_forever, name="fairlead-loop", daemon=True).start()
+            return self._loop
+
+    def action_manifest(
+        self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any
+    ) -> list[dict[str, Any]]:
+        """The actions a surface shows, as data; `include_private=True` and the like widen it."""
+        return action_manifest(self.catalogue, surface=surface, exposure=exposure or Exposure(**include))
+
+    def manifest(
+        self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any
+    ) -> dict[str, Any]:
+        """The app as data: its actions and its surfaces. Equal apps give equal manifests."""
+        actions = self.action_manifest(surface, exposure, **include)
+        return surface_manifest(self.name, actions, attribution=describe_attribution(self.attribution))
+
+    def cli(self, argv: Sequence[str] | None = None) -> None:
+        """Run this app's command line, and exit with its code."""
+        self._surface("cli").run(self, argv)
+
+    def json_runner(self, **identity: Any) -> Any:
+        """A runner for structured calls; `user` and `auth` are given here, never in a payload."""
+        return self._surface("json").JsonRunner(self, **identity)
+
+    def _surface(self, name: str) -> Any:
+        """Surfaces are found by name, so that the runtime depends on none."""
+        return importlib.import_module(f"fairlead.surfaces.{name}")
+
+
+def _known(field: str, given: Mapping[str, Any] | None, keys: Sequence[str]) -> dict[str, Any]:
+    value = checks.mapping("App", field, given or {})
+    checks.known_keys(f"App: {field}", value, keys)
+    return value

@@ -1,0 +1,92 @@
+"""Asking first: a plain yes, or a token that is bound to one caller, one action and one validated input.
+
+The token lets a person confirm exactly what a model asked for: another input needs another token. It is
+signed, expires, and works once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from typing import Any
+
+from fairlead.actions import DefinitionError
+from fairlead.actions.policy import seconds
+from fairlead.failures import Failure, Kind
+from fairlead.runtime.clock import Clock
+from fairlead.runtime.context import Context
+
+SHORTEST_SECRET = 16
+#: Surfaces whose own page asks the person before it calls.
+ASKS_ITSELF = frozenset({"react", "dev"})
+
+
+class Confirmations:
+    """Issues tokens and redeems them."""
+
+    def __init__(self, clock: Clock, ttl: float = 300.0, secret: bytes | None = None) -> None:
+        if not (secret is None or (type(secret) is bytes and len(secret) >= SHORTEST_SECRET)):
+            raise DefinitionError(
+                f"confirmation_secret must be at least {SHORTEST_SECRET} bytes, such as secrets.token_bytes(32)."
+            )
+        self._clock = clock
+        self._ttl = seconds("Runtime", "confirmation_ttl", ttl) or 300.0
+        self._secret = secret or secrets.token_bytes(32)
+        self._used: set[str] = set()
+        self._prune_at = 1024
+        self._lock = threading.Lock()
+
+    def check(self, context: Context, confirm: Any, request: bytes) -> str | None:
+        """Pass a confirmed call, with the token to be spent when its work begins; refuse any other.
+
+        The refusal carries a token to confirm the call by.
+        """
+        needed = context.action.requires_confirmation
+        if needed is True and (confirm is True or context.surface in ASKS_ITSELF):
+            return None
+        claim = f"{context.action.name}@{context.action.version}\n{context.caller}\n".encode() + request
+        if isinstance(confirm, str):
+            self._verify(confirm, claim)
+            return confirm
+        token, expires = self._issue(claim)
+        raise Failure(
+            Kind.needs_confirmation,
+            f"Action {context.action.name!r} needs confirmation: "
+            + ("repeat the call with the token." if needed == "token" else "repeat the call with confirm."),
+            details={"confirmation": {"code": token, "expiresAt": expires}},
+        )
+
+    def _issue(self, claim: bytes) -> tuple[str, float]:
+        expires = round(self._clock.time() + self._ttl, 3)
+        nonce = secrets.token_urlsafe(9)
+        body = f"{expires}~{nonce}"
+        return f"{body}~{self._sign(body, claim)}", expires
+
+    def _verify(self, token: str, claim: bytes) -> None:
+        body, _, signature = token.rpartition("~")
+        if not token.isascii() or not hmac.compare_digest(signature, self._sign(body, claim)):
+            raise Failure(
+                Kind.needs_confirmation, "The confirmation is for another call: its input or caller differs."
+            )
+        if _expiry(token) < self._clock.time():
+            raise Failure(Kind.needs_confirmation, "The confirmation has expired. Ask for a new one.")
+
+    def spend(self, token: str) -> None:
+        """Use a verified token up; a second use is refused."""
+        now = self._clock.time()
+        with self._lock:
+            if token in self._used:
+                raise Failure(Kind.needs_confirmation, "The confirmation was used before. Ask for a new one.")
+            self._used.add(token)
+            if len(self._used) > self._prune_at:
+                self._used = {used for used in self._used if _expiry(used) >= now}
+                self._prune_at = max(1024, 2 * len(self._used))
+
+    def _sign(self, body: str, claim: bytes) -> str:
+        return hmac.new(self._secret, f"{body}\n".encode() + claim, hashlib.sha256).hexdigest()[:43]
+
+
+def _expiry(token: str) -> float:
+    return float(token.partition("~")[0])

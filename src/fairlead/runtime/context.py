@@ -1,0 +1,397 @@
+"""`Context`: what an action may know and say during one call. The same object serves all attempts of the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from math import isfinite
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fairlead._json import encode, loads
+from fairlead.actions import Action, Injected
+from fairlead.failures import Failure, Kind
+from fairlead.failures import action as wire
+from fairlead.failures.redaction import Redactor
+from fairlead.runtime.events import READY, Channel, Event
+from fairlead.runtime.identity import caller_of
+from fairlead.runtime.signal import Signal
+from fairlead.schema import NotJsonable, jsonable
+
+if TYPE_CHECKING:
+    from fairlead.runtime.runtime import Runtime
+
+#: The newest log entries an envelope carries; a stream carries them all.
+MAX_LOGS = 10_000
+_PLAIN_INT = 2**63
+
+
+#: Something an action said: level, message, percent, fields, time. Without a level it is a progress report.
+#: Words are redacted and times are spelled when somebody looks, which is rare.
+Note = tuple[str | None, str | None, float | None, dict[str, Any], float]
+
+
+class Services(dict[str, Any]):
+    """Shared services, as `services["db"]` or `services.db`, whatever they are called."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if dict.__contains__(self, name):
+            return dict.__getitem__(self, name)
+        return dict.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(sorted(self)) or "none"
+        raise Failure(Kind.misconfigured, f"No service is named {name!r}. Known services: {known}.")
+
+
+class Context(Injected):
+    """The call as its action sees it."""
+
+    # Most calls use few of these: what is not set on the way keeps its default here.
+    attempt = 1
+    chunks = 0
+    #: Whether this call gives the kept result of an earlier one.
+    replayed = False
+    input: Any = None
+    warnings: list[str] = []  # noqa: RUF012  # replaced, never changed in place
+    _artifacts: list[dict[str, Any]] | None = None
+    _caller: str | None = None
+    _closed = False
+    _notes: list[Note] | None = None
+    _signal: Signal | None = None
+    #: Where a sync function runs.
+    _thread: Future[Any] | None = None
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        action: Action[..., Any],
+        surface: str,
+        invocation_id: str | None,
+        user: Any,
+        auth: Any,
+        env: str,
+        services: Services,
+        metadata: Mapping[str, Any],
+        idempotency_key: str | None,
+        channel: Channel | None,
+        started: float,
+        threaded: bool,
+    ) -> None:
+        self._runtime = runtime
+        self.action = action
+        self.surface = surface
+        self._id = invocation_id
+        self.user = user
+        self.auth = auth
+        self.env = env
+        self.services = services
+        self.metadata = metadata
+        self.idempotency_key = idempotency_key
+        self._channel = channel
+        self.started = started
+        #: For sync functions: the thread they do not run on. 0 where everything is on one thread.
+        self._loop_thread = get_ident() if threaded else 0
+        self._loop = asyncio.get_running_loop() if threaded else None
+
+    @property
+    def invocation_id(self) -> str:
+        if self._id is None:
+            self._id = self._runtime.new_id()
+        return self._id
+
+    @property
+    def signal(self) -> Signal:
+        """This attempt's cancellation token."""
+        if self._signal is None:
+            self._signal = Signal()
+        return self._signal
+
+    @property
+    def caller(self) -> str:
+        """Who is calling, as one stable text; empty when nobody said."""
+        if self.user is None and self.auth is None:
+            return ""
+        if self._caller is None:
+            self._caller = caller_of(self.user, self.auth)
+        return self._caller
+
+    @property
+    def logger(self) -> Logger:
+        return Logger(self)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        return Artifacts(self)
+
+    async def invoke(self, action: str | Action[..., Any], *input: Any, **options: Any) -> Any:
+        """Call another action with this call's identity and services; gives its data or raises its failure."""
+        inherited = {"user": self.user, "auth": self.auth, "env": self.env, "services": self.services}
+        inherited |= {"metadata": self.metadata, "surface": "unknown", "signal": self.signal}
+        result = await self._runtime.invoke(action, *input, **(inherited | options))
+        return result.unwrap()
+
+    def invoke_sync(self, action: str | Action[..., Any], *input: Any, **options: Any) -> Any:
+        """`invoke` for sync functions: the call runs on the event loop while this thread waits."""
+        if self._loop is None or get_ident() == self._loop_thread:
+            raise Failure(
+                Kind.internal, "ctx.invoke_sync is for sync functions: use `await ctx.invoke(...)` here."
+            )
+        self.signal.check()
+        call = asyncio.run_coroutine_threadsafe(self.invoke(action, *input, **options), self._loop)
+        unsubscribe = self.signal.subscribe(call.cancel)
+        # A thread that waits for another does not count, or a full pool would wait for itself.
+        self._runtime.workers.lend()
+        try:
+            return call.result()
+        except CancelledError:
+            self.signal.check()
+            raise
+        finally:
+            self._runtime.workers.reclaim()
+            unsubscribe()
+
+    def say(self, note: Note) -> Awaitable[None]:
+        """Record a log entry or a progress report, and pass it to whoever is streaming."""
+        on_worker = self._loop_thread != 0 and get_ident() != self._loop_thread
+        if on_worker:
+            # Sync code of a cancelled call stops where it next says something.
+            self.signal.check()
+        if self._closed:
+            return READY
+        notes = self._notes
+        if notes is None:
+            self._notes = [note]
+        else:
+            notes.append(note)
+            if len(notes) >= 2 * MAX_LOGS:
+                del notes[:MAX_LOGS]
+        if self._channel is None:
+            return READY
+        event = _event(note, self._runtime)
+        if event["fields"]:
+            # Whoever hears it may change it, and the envelope must not change with it.
+            event["fields"] = _copied(event["fields"])
+        return self._send(event, on_worker)
+
+    def announce(self, artifact: dict[str, Any]) -> None:
+        on_worker = self._loop_thread != 0 and get_ident() != self._loop_thread
+        if on_worker:
+            self.signal.check()
+        if self._closed:
+            return
+        if self._artifacts is None:
+            self._artifacts = []
+        self._artifacts.append(artifact)
+        if self._channel is not None:
+            self._send({"type": "artifact", "artifact": loads(encode(artifact))}, on_worker)
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What was said, the newest of it if it was very much."""
+        return () if self._notes is None else self._notes[-MAX_LOGS:]
+
+    def told(self) -> list[dict[str, Any]]:
+        """What was said, as the envelope lists it."""
+        return [_entry(note, self._runtime) for note in self.notes]
+
+    def record(self, data: Any) -> bytes:
+        """This call's result as an idempotency store keeps it: redacted, and independent of what its caller does."""
+        if self._notes is None and self._artifacts is None and type(data) is dict:
+            with suppress(TypeError):
+                return orjson.dumps((data, (), ()))
+        redact = self._runtime.redactor.text
+        notes = [
+            (level, None if text is None else redact(text), percent, fields, time)
+            for level, text, percent, fields, time in self.notes
+        ]
+        return encode((data, notes, self._artifacts or ()))
+
+    def replay(self, record: bytes) -> Any:
+        """Take over what an earlier call with the same key said and made; gives its data, or raises its failure."""
+        kept = loads(record)
+        if isinstance(kept, dict):
+            raise wire.parse(kept["error"])
+        data, notes, artifacts = kept
+        self.replayed = True
+        self._notes = [tuple(note) for note in notes]
+        self._artifacts = artifacts
+        return data
+
+    def _send(self, event: Event, on_worker: bool) -> Awaitable[None]:
+        assert self._channel is not None
+        if not on_worker:
+            return self._channel.put(event)
+        self._channel.put_blocking(event)
+        return READY
+
+
+def _copied(fields: dict[str, Any]) -> dict[str, Any]:
+    if any(type(value) in (dict, list) for value in fields.values()):
+        copy: dict[str, Any] = loads(encode(fields))
+        return copy
+    return {**fields}
+
+
+def _event(note: Note, runtime: Runtime) -> Event:
+    """A note as a stream tells it."""
+    level, text, percent, fields, moment = note
+    message = None if text is None else runtime.redactor.text(text)
+    time = runtime.clock.stamp(moment)
+    if level is None:
+        return {"type": "progress", "message": message, "percent": percent, "fields": fields, "time": time}
+    return {"type": "log", "level": level, "message": message, "time": time, "fields": fields}
+
+
+def _entry(note: Note, runtime: Runtime) -> dict[str, Any]:
+    """A note as an envelope lists it."""
+    event = _event(note, runtime)
+    if event.pop("type") == "log":
+        event["fields"] = {**event["fields"]}
+        return event
+    fields = {"type": "progress", "percent": event["percent"], **event["fields"]}
+    message = event["message"] or "Progress update."
+    return {"level": "info", "message": message, "time": event["time"], "fields": fields}
+
+
+class Logger:
+    """`ctx.logger.info("message", count=3)`; awaiting the call waits for a slow listener."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def debug(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
+        return self._log("debug", message, {**fields, **more} if fields else more)
+
+    def info(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
+        return self._log("info", message, {**fields, **more} if fields else more)
+
+    def warn(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
+        return self._log("warn", message, {**fields, **more} if fields else more)
+
+    def error(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
+        return self._log("error", message, {**fields, **more} if fields else more)
+
+    warning = warn
+
+    def _log(self, level: str, message: str, fields: dict[str, Any]) -> Awaitable[None]:
+        context = self._context
+        runtime = context._runtime
+        if fields:
+            fields = shown(fields, runtime.redactor)
+        if type(message) is not str:
+            message = str(message)
+        return context.say((level, message, None, fields, runtime.wall()))
+
+
+class Progress:
+    """`ctx.progress.report(message="Imported 3 of 10", percent=30)`."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def report(
+        self,
+        message: str | None = None,
+        percent: float | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> Awaitable[None]:
+        context = self._context
+        runtime = context._runtime
+        told = shown(fields, runtime.redactor) if fields else {}
+        text = None if message is None else str(message)
+        share = None if percent is None or not isfinite(percent) else float(percent)
+        return context.say((None, text, share, told, runtime.wall()))
+
+
+class Artifacts:
+    """`ctx.artifacts.add(name="report.csv", mime_type="text/csv", uri=...)`."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def add(
+        self,
+        name: str | None = None,
+        *,
+        uri: str | None = None,
+        mime_type: str | None = None,
+        size_bytes: int | None = None,
+        type: str = "file",
+        id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Announce something the call made; gives the record that callers will see."""
+        context = self._context
+        redactor = context._runtime.redactor
+        record: dict[str, Any] = {
+            "id": id or context._runtime.new_id(),
+            "type": type,
+            "name": name,
+            "mimeType": mime_type,
+        }
+        record |= {"uri": uri, "sizeBytes": None if size_bytes is None else int(size_bytes)}
+        record = {key: shown(value, redactor) for key, value in record.items() if value is not None}
+        record["metadata"] = shown(metadata, redactor) if metadata else {}
+        context.announce(record)
+        return record
+
+
+def shown(value: Any, redactor: Redactor) -> Any:
+    """A value as others may see it: redacted, and JSON all the way down."""
+    if type(value) is dict and type(redactor) is Redactor:
+        flat = _shown_flat(value, redactor)
+        if flat is not None:
+            return flat
+    hidden = redactor.value(value)
+    try:
+        return jsonable(hidden)
+    except NotJsonable:
+        return _plain(hidden)
+
+
+def _shown_flat(fields: dict[Any, Any], redactor: Redactor) -> dict[str, Any] | None:
+    """The common case in one pass: a few plain values under plain names. None if it is anything else."""
+    told: dict[str, Any] = {}
+    for key, value in fields.items():
+        kind = type(value)
+        if type(key) is not str:
+            return None
+        name = redactor.text(key)
+        if kind is bool or value is None:
+            told[name] = value
+        elif kind is not str and not (kind is int and -_PLAIN_INT < value < _PLAIN_INT):
+            return None
+        elif redactor.names.match(key):
+            told[name] = redactor.placeholder
+        else:
+            told[name] = redactor.text(value) if kind is str else value
+    return told
+
+
+def _plain(value: Any) -> Any:
+    """What is not JSON is told by its type, never by its content."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    try:
+        return jsonable(value)
+    except NotJsonable:
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,107 @@
+"""Telling the app what happens: before and after each call. A hook watches; it cannot break or change a call."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from typing import Any
+
+from fairlead.actions import Action, DefinitionError
+from fairlead.actions.policy import known_keys
+from fairlead.runtime.context import Context
+from fairlead.runtime.result import Result
+
+
+class Invocation:
+    """What a hook is told: the call, and at its end the result."""
+
+    __slots__ = ("_context", "_input", "result")
+
+    def __init__(self, context: Context, input: Any) -> None:
+        self._context = context
+        self._input = input
+        self.result: Result | None = None
+
+    @property
+    def action(self) -> Action[..., Any] | None:
+        """None when no action has the name that was asked for."""
+        return self._context.action
+
+    @property
+    def surface(self) -> str:
+        return self._context.surface
+
+    @property
+    def invocation_id(self) -> str:
+        return self._context.invocation_id
+
+    @property
+    def input(self) -> Any:
+        """The input as it came, redacted."""
+        return self._context._runtime.redactor.value(self._input)
+
+
+_SWALLOWED = (Exception, SystemExit, asyncio.CancelledError)
+
+Hook = Callable[[Invocation], Awaitable[None] | None]
+NAMES = ("on_invocation_start", "on_invocation_end")
+
+
+class Hooks:
+    """The app's hooks, by moment."""
+
+    __slots__ = ("any", "end", "start")
+
+    def __init__(self, given: Mapping[str, Hook | list[Hook]] | None) -> None:
+        hooks = dict(given or {})
+        known_keys("hooks", hooks, NAMES)
+        self.start = _listed(hooks.get("on_invocation_start", []))
+        self.end = _listed(hooks.get("on_invocation_end", []))
+        self.any = bool(self.start or self.end)
+
+
+def _listed(given: Hook | list[Hook]) -> tuple[Hook, ...]:
+    hooks = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for hook in hooks:
+        if not callable(hook):
+            raise DefinitionError(f"A hook must be a function, not {hook!r}.")
+    return hooks
+
+
+def tell(hooks: tuple[Hook, ...], invocation: Invocation) -> Awaitable[None] | None:
+    """Call the hooks; gives what the async ones still have to do, if there are any."""
+    pending: list[Awaitable[None]] | None = None
+    for hook in hooks:
+        try:
+            answer = hook(invocation)
+        except _SWALLOWED:
+            _report_unless_cancelled()
+            continue
+        if answer is not None and isawaitable(answer):
+            pending = [*(pending or ()), answer]
+    return None if pending is None else _finish(pending)
+
+
+async def _finish(pending: list[Awaitable[None]]) -> None:
+    for answer in pending:
+        try:
+            await answer
+        except _SWALLOWED:
+            _report_unless_cancelled()
+
+
+def _report_unless_cancelled() -> None:
+    """A hook cannot end a call; only the cancellation of the task it runs in is passed on."""
+    task = asyncio.current_task()
+    if isinstance(sys.exception(), asyncio.CancelledError) and task is not None and task.cancelling():
+        raise
+    report("A hook failed; the call goes on.")
+
+
+def report(message: str) -> None:
+    """Log the exception being handled, where the developer looks for it."""
+    import logging
+
+    logging.getLogger("fairlead").warning(message, exc_info=True)

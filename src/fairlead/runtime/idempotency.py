@@ -1,0 +1,136 @@
+"""One effect for one key: the first success is kept, and the same request gets it again.
+
+A call is known by (action, caller, key). The same key with another request is a conflict. Twins in flight
+wait for the first. What is kept is bytes, so that a store can be a dict or a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Literal, NamedTuple, Protocol
+
+
+class Claim(NamedTuple):
+    """What a store answers: run it, here is the kept result, someone runs it now, or another request has this key."""
+
+    state: Literal["fresh", "replay", "in_flight", "conflict"]
+    record: bytes | None = None
+
+
+class IdempotencyStore(Protocol):
+    """Where keys are kept. A store in memory answers at once; one elsewhere gives awaitables."""
+
+    def claim(self, key: str, request: bytes) -> Claim | Awaitable[Claim]:
+        """Ask to run the request (its input in canonical form) under the key. Remember a digest, not the request."""
+        ...
+
+    def settle(self, key: str, record: bytes | None, shared: bytes | None = None) -> Awaitable[None] | None:
+        """End a fresh claim: keep `record`, or forget the key; `shared` is only for twins that wait now."""
+        ...
+
+    async def wait(self, key: str) -> bytes | None:
+        """Wait for the call in flight; gives what it kept or shared, or None: then claim again."""
+        ...
+
+
+FRESH = Claim("fresh")
+_IN_FLIGHT = Claim("in_flight")
+_CONFLICT = Claim("conflict")
+
+Waiting = asyncio.Future[bytes | None]
+
+
+class _Entry:
+    """A key: what was asked, and, when that has been done, what it gave and until when it is kept."""
+
+    __slots__ = ("digest", "expires", "record")
+
+    def __init__(self, digest: int) -> None:
+        self.digest = digest
+        self.expires = 0.0
+        self.record: bytes | None = None
+
+
+class MemoryIdempotency:
+    """Keys of this process, for `ttl` seconds, about the `max_entries` most recently used ones."""
+
+    def __init__(
+        self, ttl: float = 300.0, max_entries: int = 1000, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.ttl = ttl
+        self.max_entries = max_entries
+        # Old entries go in batches: dropping the first of a dict one by one is slow.
+        self._full = max_entries + max_entries // 8
+        self._monotonic = monotonic
+        #: The most recently used last.
+        self._entries: dict[str, _Entry] = {}
+        self._waiting: dict[str, list[Waiting]] = {}
+        self._lock = threading.Lock()
+
+    def claim(self, key: str, request: bytes) -> Claim:
+        # The hash is salted anew in each process, which is as long as this store lives.
+        new = _Entry(hash(request))
+        # One step, so that of two threads only one is first, without a lock.
+        entry = self._entries.setdefault(key, new)
+        return FRESH if entry is new else self._again(key, entry, new)
+
+    def _again(self, key: str, entry: _Entry, new: _Entry) -> Claim:
+        with self._lock:
+            if entry.record is None:
+                return _IN_FLIGHT if entry.digest == new.digest else _CONFLICT
+            self._entries.pop(key, None)
+            if entry.expires <= self._monotonic():
+                return FRESH if self._entries.setdefault(key, new) is new else _IN_FLIGHT
+            self._entries[key] = entry  # at the recent end
+            return Claim("replay", entry.record) if entry.digest == new.digest else _CONFLICT
+
+    def settle(self, key: str, record: bytes | None, shared: bytes | None = None) -> None:
+        entries = self._entries
+        entry = entries.get(key)
+        if entry is None or entry.record is not None:
+            return
+        if record is None:
+            entries.pop(key, None)
+        else:
+            entry.expires = self._monotonic() + self.ttl
+            entry.record = record
+            if len(entries) > self._full:
+                self._evict()
+        if self._waiting:
+            self._wake(key, shared if record is None else record)
+
+    def _evict(self) -> None:
+        """Drop the least recently used; those that run now stay."""
+        with self._lock:
+            kept = (key for key, entry in list(self._entries.items()) if entry.record is not None)
+            for key in list(islice(kept, len(self._entries) - self.max_entries)):
+                self._entries.pop(key, None)
+
+    async def wait(self, key: str) -> bytes | None:
+        waiter: Waiting = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.setdefault(key, []).append(waiter)
+        # It may have been settled just before: then nobody is left to wake this one.
+        entry = self._entries.get(key)
+        if entry is None or entry.record is not None:
+            self._wake(key, None if entry is None else entry.record)
+        return await waiter
+
+    def _wake(self, key: str, told: bytes | None) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(key, ())
+        for waiter in waiting:
+            _tell(waiter, told)
+
+
+def _tell(waiter: Waiting, told: bytes | None) -> None:
+    def tell() -> None:
+        if not waiter.done():
+            waiter.set_result(told)
+
+    if not waiter.get_loop().is_closed():
+        waiter.get_loop().call_soon_threadsafe(tell)

@@ -1,0 +1,202 @@
+"""How much runs at once, how often, and for how long: gates, meters, and the limits of one call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from fairlead.actions import Action, Concurrency, DefinitionError, Retry
+from fairlead.actions.policy import retry as as_retry
+from fairlead.actions.policy import seconds
+from fairlead.failures import Failure, Kind
+from fairlead.runtime.signal import Signal
+
+Waiter = asyncio.Future[None]
+#: A task or a thread that was told to stop and has not stopped yet. A thread's callbacks run on that thread.
+Straggler = asyncio.Future[Any] | Future[Any]
+
+
+class Gate:
+    """Lets `max` calls of one action in; up to `queue` more wait their turn."""
+
+    def __init__(self, action: str, limits: Concurrency) -> None:
+        self._action = action
+        self._limits = limits
+        #: One for each free slot. Taking and giving back are single steps, so that no lock is needed for them.
+        self._slots = deque([None] * limits.max)
+        self._waiters: deque[Waiter] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def active(self) -> int:
+        """How many run now."""
+        return self._limits.max - len(self._slots)
+
+    def enter(self) -> Waiter | None:
+        """Take a slot, or a place in the queue: then the future says when the slot is yours."""
+        try:
+            self._slots.pop()
+        except IndexError:
+            return self._queue()
+        return None
+
+    def _queue(self) -> Waiter | None:
+        limits = self._limits
+        with self._lock:
+            if len(self._waiters) >= limits.queue:
+                raise Failure(
+                    Kind.busy,
+                    f"Action {self._action!r} runs {limits.max} at a time, and no more may wait. Try again later.",
+                    details={"max": limits.max, "queue": limits.queue},
+                )
+            waiter: Waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+        # A slot may have come free between the look and the queueing.
+        self._hand_out()
+        return waiter
+
+    def leave(self) -> None:
+        """Give the slot back, or on to the first in the queue."""
+        self._slots.append(None)
+        if self._waiters:
+            self._hand_out()
+
+    def leave_after(self, straggler: Straggler | None) -> None:
+        """Leave, when the work has really stopped."""
+        if straggler is None:
+            self.leave()
+        else:
+            straggler.add_done_callback(lambda _: self.leave())
+
+    def give_up(self, waiter: Waiter) -> None:
+        """Leave the queue; a slot that came just now is given back."""
+        if waiter.done() and not waiter.cancelled():
+            self.leave()
+        waiter.cancel()
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def _hand_out(self) -> None:
+        """Give free slots to those who wait longest."""
+        with self._lock:
+            while self._waiters and self._slots:
+                waiter = self._waiters.popleft()
+                if waiter.done() or waiter.get_loop().is_closed():
+                    continue
+                self._slots.pop()
+                waiter.get_loop().call_soon_threadsafe(self._hand_over, waiter)
+
+    def _hand_over(self, waiter: Waiter) -> None:
+        if waiter.done():
+            # It gave up in the meantime: the slot goes on.
+            self.leave()
+        else:
+            waiter.set_result(None)
+
+
+class RateStore(Protocol):
+    """Counts calls. The one in memory serves one process."""
+
+    def take(self, key: str, limit: int, per: float) -> float | Awaitable[float]:
+        """Count one call; 0 if it may go on, else the seconds to wait."""
+        ...
+
+
+class MemoryRates:
+    """Spreads `limit` calls over `per` seconds (GCRA), bursts up to `limit`; two numbers a key."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, max_keys: int = 100_000) -> None:
+        self._monotonic = monotonic
+        self._max_keys = max_keys
+        self._next: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, key: str, limit: int, per: float) -> float:
+        now = self._monotonic()
+        with self._lock:
+            following = self._next.get(key, now)
+            if following < now:
+                following = now
+            following += per / limit
+            wait = following - per - now
+            if wait > 1e-6:
+                return wait
+            self._next[key] = following
+            if len(self._next) > self._max_keys:
+                self._forget(now)
+        return 0.0
+
+    def _forget(self, now: float) -> None:
+        """Drop callers whose calls have all been spread; if none, the oldest half."""
+        kept = {key: following for key, following in self._next.items() if following > now}
+        if len(kept) >= self._max_keys:
+            kept = dict(list(kept.items())[len(kept) // 2 :])
+        self._next = kept
+
+
+class Limits:
+    """What may end one call early, and how often it may be tried."""
+
+    __slots__ = ("_deadline", "_timeout", "_wait", "retry", "signal", "straggler")
+
+    def __init__(
+        self,
+        action: Action[..., Any],
+        started: float = 0.0,
+        signal: Signal | None = None,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        retry: Any = None,
+    ) -> None:
+        self.signal = signal
+        self._timeout = seconds("The call", "timeout", timeout) if timeout is not None else action.timeout
+        total = seconds("The call", "deadline", deadline) if deadline is not None else action.deadline
+        self._deadline = None if total is None else started + total
+        self.retry: Retry = action.retry if retry is None else as_retry("The call", retry)
+        self._wait: float | None = None
+        #: A body that was told to stop and has not stopped yet: it keeps its slot and its key.
+        self.straggler: Straggler | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        return self.signal is None and self._timeout is None and self._deadline is None
+
+    def may_retry(self, attempt: int, pause: float, now: float) -> bool:
+        """Whether another attempt is allowed, and can begin before the deadline."""
+        if attempt > self.retry.retries or self.straggler is not None:
+            return False
+        return self._deadline is None or now + pause < self._deadline
+
+    def waiting(self, wait: float | None) -> Limits:
+        """The limits of a time in which nothing is attempted: not the attempt's, but the deadline and `wait`."""
+        copy = Limits.__new__(Limits)
+        copy.signal, copy.retry, copy._deadline = self.signal, self.retry, self._deadline
+        copy._timeout, copy._wait, copy.straggler = None, wait, None
+        return copy
+
+    def next(self, now: float) -> tuple[str, float | None]:
+        """Which limit ends this step first, and in how many seconds."""
+        left = None if self._deadline is None else max(0.0, self._deadline - now)
+        known = [
+            (limit, name)
+            for name, limit in (("timeout", self._timeout), ("deadline", left), ("wait", self._wait))
+            if limit is not None
+        ]
+        if not known:
+            return "", None
+        limit, name = min(known)
+        return name, limit
+
+
+def limits_of(action: Action[..., Any], started: float, signal: Signal | None, *limits: Any) -> Limits:
+    """The limits of a call. A wrong one is the caller's mistake, and told as such."""
+    try:
+        return Limits(action, started, signal, *limits)
+    except DefinitionError as exc:
+        raise Failure(Kind.malformed, str(exc), cause=exc) from exc

@@ -1,0 +1,202 @@
+"""What can be known about calling an action before the first call: prepared once, read on every call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import cache
+from inspect import isawaitable
+from typing import Any, NamedTuple
+
+from fairlead.actions import Action
+from fairlead.failures import Failure, Kind
+from fairlead.runtime.context import Context
+from fairlead.runtime.limits import Gate
+from fairlead.runtime.permissions import PermissionChecker
+from fairlead.runtime.workers import Workers
+from fairlead.schema import Schema, schema_of
+
+
+class Call(NamedTuple):
+    """What a middleware sees. `context.input` is the validated input."""
+
+    action: Action[..., Any]
+    input: Any
+    context: Context
+
+
+@cache
+def untyped() -> Schema:
+    return schema_of(Any)
+
+
+Next = Callable[[], Awaitable[Any]]
+#: Wraps each attempt: `async def middleware(call, next): ... return await next()`.
+Middleware = Callable[[Call, Next], Awaitable[Any]]
+Body = Callable[[Any, Context], Awaitable[Any]]
+
+
+class Plan:
+    """One action, ready to be called."""
+
+    __slots__ = (
+        "action",
+        "body",
+        "checker",
+        "chunk",
+        "drop_blanks",
+        "gate",
+        "input",
+        "keyed",
+        "label",
+        "limited",
+        "open",
+        "output",
+        "repair",
+        "streams",
+        "surfaces",
+        "threaded",
+        "validate",
+    )
+
+    def __init__(
+        self,
+        action: Action[..., Any],
+        middleware: Sequence[Middleware],
+        checker: PermissionChecker | None,
+        workers: Workers,
+        preflight: str,
+    ) -> None:
+        binding = action.binding
+        self.action = action
+        #: Versions of one action are different things to do.
+        self.label = f"{action.name}@{action.version}"
+        self.surfaces = frozenset(action.supported_surfaces)
+        self.input: Schema = action.input
+        self.streams = binding.style in ("async_stream", "sync_stream")
+        # What a stream yields has been checked piece by piece when it ends.
+        self.output: Schema = untyped() if self.streams or action.output is None else action.output
+        self.chunk: Schema = binding.chunk or untyped()
+        self.checker = checker
+        self.repair = (action.preflight or preflight) == "repair"
+        self.validate = action.input.validate
+        self.drop_blanks = action.input.drop_blanks if self.repair else None
+        self.keyed = action.side_effects != "read"
+        self.gate = Gate(action.name, action.concurrency) if action.concurrency.max else None
+        self.threaded = binding.style in ("sync", "sync_stream")
+        #: Whether every call can be interrupted: by a time limit, or because it runs on a thread.
+        self.limited = bool(self.threaded or action.timeout or action.deadline)
+        #: Whether nothing at all stands between a valid call and its function.
+        self.open = not (
+            self.limited
+            or checker is not None
+            or self.gate
+            or action.requires_confirmation
+            or action.rate_limit
+            or action.deprecation
+            or action.retry.retries
+        )
+        self.body = _wrapped(_body(self, workers), middleware, action)
+
+
+def _body(plan: Plan, workers: Workers) -> Body:
+    call = plan.action.binding.call
+    if plan.action.binding.style == "async":
+        return call
+    if plan.action.binding.style == "async_stream":
+        return lambda value, context: _async_stream(plan, call, value, context)
+    run = _sync_stream if plan.streams else _sync_call
+    return lambda value, context: _threaded(workers, context, lambda: run(plan, call, value, context))
+
+
+def _sync_call(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
+    return call(value, context)
+
+
+async def _threaded(workers: Workers, context: Context, function: Callable[[], Any]) -> Any:
+    """Wait for a worker thread. A cancel is passed on to its token; whether it has stopped, its future tells."""
+    signal = context.signal
+    context._thread = thread = workers.submit(function)
+    try:
+        outcome = await asyncio.wrap_future(thread)
+    except asyncio.CancelledError:
+        signal.cancel()
+        raise
+    return await outcome if isawaitable(outcome) else outcome
+
+
+async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
+    channel = context._channel
+    items: list[Any] | None = [] if channel is None or context.idempotency_key is not None else None
+    async with aclosing(call(value, context)) as chunks:
+        async for chunk in chunks:
+            data = dumped(plan.chunk, chunk)
+            context.chunks += 1
+            if items is not None:
+                items.append(data)
+            if channel is not None:
+                await channel.put({"type": "chunk", "data": data})
+    return items
+
+
+def _sync_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
+    channel = context._channel
+    items: list[Any] | None = [] if channel is None or context.idempotency_key is not None else None
+    chunks = call(value, context)
+    try:
+        for chunk in chunks:
+            context.signal.check()
+            data = dumped(plan.chunk, chunk)
+            context.chunks += 1
+            if items is not None:
+                items.append(data)
+            if channel is not None:
+                channel.put_blocking({"type": "chunk", "data": data})
+    finally:
+        chunks.close()
+    return items
+
+
+def _wrapped(body: Body, middleware: Sequence[Middleware], action: Action[..., Any]) -> Body:
+    """The onion: the first middleware is outermost."""
+    for layer in reversed(middleware):
+        body = _layer(layer, body, action)
+    return body
+
+
+def _layer(layer: Middleware, inner: Body, action: Action[..., Any]) -> Body:
+    def run(value: Any, context: Context) -> Awaitable[Any]:
+        called = False
+
+        def following() -> Awaitable[Any]:
+            nonlocal called
+            if called:
+                raise Failure(Kind.internal, "Middleware called next() more than once.")
+            called = True
+            return inner(value, context)
+
+        return layer(Call(action, value, context), following)
+
+    return run
+
+
+def dumped(schema: Schema, value: Any) -> Any:
+    """An action's output, checked against its schema and made JSON."""
+    try:
+        checked = schema.validate(value)
+    except (ValueError, RecursionError) as exc:
+        raise _invalid_output(schema, exc) from exc
+    if schema.plain:
+        return checked
+    try:
+        return schema.dump(checked)
+    except Exception as exc:  # whatever a serializer of the developer's types raises
+        raise Failure(
+            Kind.unserializable, f"Action returned a value that is not JSON: {exc}", cause=exc
+        ) from exc
+
+
+def _invalid_output(schema: Schema, error: Exception) -> Failure:
+    issues = schema.issues(error)
+    return Failure(Kind.invalid_output, "Action returned invalid output.", issues=tuple(issues), cause=error)

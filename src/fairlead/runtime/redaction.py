@@ -1,0 +1,45 @@
+"""The app's redactor, from what the developer gave: more keys, another placeholder, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairlead.actions import DefinitionError
+from fairlead.actions.policy import known_keys
+from fairlead.failures.redaction import Redactor
+from fairlead.runtime.hooks import report
+
+
+def redactor_of(given: Mapping[str, Any] | Callable[[Any], Any] | None) -> Redactor:
+    if given is None:
+        return Redactor()
+    if isinstance(given, Redactor):
+        return given
+    if isinstance(given, Mapping):
+        known_keys("redact", given, ("keys", "placeholder"))
+        return Redactor(**given)
+    if callable(given):
+        return _FunctionRedactor(given)
+    raise DefinitionError(
+        f"redact must be a dict with 'keys' and 'placeholder', or a function, not {given!r}."
+    )
+
+
+class _FunctionRedactor(Redactor):
+    """The developer's function hides structured values; texts are still searched for secrets."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def value(self, value: Any) -> Any:
+        try:
+            hidden = self._function(value)
+        except Exception:
+            # Showing nothing is safer than showing what could not be redacted.
+            report("The app's redact function failed.")
+            hidden = self.placeholder
+        if isinstance(value, Mapping) and not isinstance(hidden, Mapping):
+            return {"redacted": self.placeholder}
+        return hidden

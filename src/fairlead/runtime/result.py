@@ -1,0 +1,101 @@
+"""`Result`: how a call ended. `to_dict()` is the envelope that every surface translates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.failures import Failure
+from fairlead.failures import action as wire
+from fairlead.runtime.context import Context
+
+
+class Result:
+    """Data or a failure, with what the call said on the way."""
+
+    __slots__ = ("_context", "_name", "data", "duration", "failure", "ok")
+
+    def __init__(
+        self,
+        context: Context,
+        data: Any,
+        failure: Failure | None,
+        duration: float,
+        name: str | None = None,
+    ) -> None:
+        self.ok = failure is None
+        self.data = data
+        self.failure = failure
+        #: Seconds.
+        self.duration = duration
+        self._context = context
+        self._name = name
+
+    @property
+    def action(self) -> str:
+        """The action's name, as it was asked for when it is unknown."""
+        return self._name if self._name is not None else self._context.action.name
+
+    @property
+    def invocation_id(self) -> str:
+        return self._context.invocation_id
+
+    @property
+    def surface(self) -> str:
+        return self._context.surface
+
+    @property
+    def replayed(self) -> bool:
+        """Whether this is the kept result of an earlier call with the same idempotency key."""
+        return self._context.replayed
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was read as what, where the input had slips that could be mended."""
+        return self._context.warnings
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        return self._context.told()
+
+    @property
+    def artifacts(self) -> list[dict[str, Any]]:
+        return list(self._context._artifacts or ())
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        context = self._context
+        meta: dict[str, Any] = {"action": self.action}
+        meta |= {"invocationId": _text(context.invocation_id), "surface": _text(context.surface)}
+        meta["durationMs"] = round(self.duration * 1000)
+        if self.replayed:
+            meta["idempotent"] = "replayed"
+        if context.warnings:
+            meta["warnings"] = list(context.warnings)
+        if context.chunks:
+            meta["chunks"] = context.chunks
+        return meta
+
+    def to_dict(self) -> dict[str, Any]:
+        """The envelope."""
+        told = {"artifacts": self.artifacts, "logs": self.logs, "meta": self.meta}
+        if self.failure is None:
+            return {"ok": True, "data": self.data, **told}
+        return {"ok": False, "error": wire.render(self.failure), **told}
+
+    def unwrap(self) -> Any:
+        """The data, or the failure raised; a traceback shows its issues."""
+        if self.failure is None:
+            return self.data
+        if not hasattr(self.failure, "__notes__"):
+            for issue in self.failure.issues:
+                self.failure.add_note(f"{'.'.join(map(str, issue.path)) or 'input'}: {issue.message}")
+        raise self.failure
+
+    def __repr__(self) -> str:
+        how = "ok" if self.failure is None else self.failure.code
+        return f"Result({self.action!r}, {how})"
+
+
+def _text(given: object) -> str:
+    """What a caller gave, as text that can be written down."""
+    return str(given).encode(errors="replace").decode()

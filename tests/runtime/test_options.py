@@ -1,0 +1,47 @@
+"""A runtime that is set up wrongly says so at once, not at the first call."""
+
+from typing import Any
+
+import pytest
+
+from fairlead import App, Failure
+from fairlead.actions import DefinitionError
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"confirmation_secret": "text"},
+        {"confirmation_secret": b"short"},
+        {"confirmation_ttl": 0},
+        {"grace": -1},
+        {"grace": "1"},
+        {"middleware": ["no function"]},
+        {"permission_checker": "allow"},
+        {"hooks": {"on_invocation_begin": print}},
+        {"redact": 5},
+        {"preflight": "srtict"},
+        {"services_": {}},
+    ],
+)
+def test_a_wrong_option_is_refused_at_definition(options: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError):
+        App("x", **options)
+
+
+def test_a_near_miss_of_any_option_is_named() -> None:
+    with pytest.raises(DefinitionError, match="'services'"):
+        App("x", servces={})  # type: ignore[call-arg]
+
+
+async def test_a_raised_failure_shows_its_issues_in_a_traceback() -> None:
+    app = App("x")
+
+    @app.action
+    async def act(n: int) -> int:
+        """Act."""
+        return n
+
+    with pytest.raises(Failure) as raised:
+        (await app.invoke("act", {"n": "many"})).unwrap()
+    assert any(note.startswith("n: ") for note in raised.value.__notes__)

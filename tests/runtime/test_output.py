@@ -1,0 +1,245 @@
+"""What an action returns: checked, made JSON, or refused with the place and the reason."""
+
+import enum
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from fairlead import App
+from fairlead._json import dumps, loads
+from fairlead.runtime import Result
+
+
+class Task(BaseModel):
+    title: str
+    due: date | None = None
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Color(enum.Enum):
+    red = "r"
+
+
+async def give(value: Any, **options: Any) -> Result:
+    app = App("x")
+
+    async def act() -> Any:
+        return value
+
+    app.add(act, name="act", description="Act.", **options)
+    return await app.invoke("act")
+
+
+def circular() -> Any:
+    loop: dict[str, Any] = {}
+    loop["again"] = [loop]
+    return loop
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (None, None),
+        (True, True),
+        (0, 0),
+        (1.5, 1.5),
+        ("é\u2028\x00", "é\u2028\x00"),
+        ([], []),
+        ((1, 2), [1, 2]),
+        ({"a": {"b": [None]}}, {"a": {"b": [None]}}),
+        (OrderedDict(a=1), {"a": 1}),
+        (defaultdict(int, a=1), {"a": 1}),
+        (Task(title="x"), {"title": "x", "due": None}),
+        ([Task(title="x", due=date(2024, 1, 2))], [{"title": "x", "due": "2024-01-02"}]),
+        (Point(1, 2), {"x": 1, "y": 2}),
+        (Color.red, "r"),
+        (date(2024, 1, 2), "2024-01-02"),
+        (UUID(int=1), str(UUID(int=1))),
+        (Path("/tmp/x"), "/tmp/x"),
+        (2**63, 2**63),
+        (-(10**30), -(10**30)),
+    ],
+    ids=repr,
+)
+async def test_usual_values_become_json(value: Any, data: Any) -> None:
+    result = await give(value)
+    assert result.failure is None, result.to_dict()
+    assert result.data == data
+    assert loads(dumps(result.to_dict()))["data"] == data
+
+
+@pytest.mark.parametrize(
+    "value", [datetime(2024, 1, 2, tzinfo=UTC), timedelta(seconds=5), Decimal("1.5")], ids=repr
+)
+async def test_dates_and_decimals_become_text_or_numbers(value: Any) -> None:
+    result = await give({"value": value})
+    assert result.ok
+    assert isinstance(result.data["value"], str | int | float)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        circular(),
+        {1, 2},
+        frozenset(),
+        object(),
+        lambda: 1,
+        Exception("x"),
+        b"bytes",
+        float("nan"),
+        float("inf"),
+        [1, [2, {"deep": float("-inf")}]],
+        {1: "int key"},
+        {("a", "b"): 1},
+        "\ud800",
+        complex(1, 2),
+        range(3),
+        (n for n in [1]),
+        10**5000,
+        Decimal("NaN"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_what_json_cannot_hold_is_refused(value: Any) -> None:
+    result = await give(value)
+    assert result.failure is not None
+    assert result.failure.code == "OUTPUT_SERIALIZATION_ERROR"
+    dumps(result.to_dict())
+
+
+async def test_the_refusal_names_the_type_and_the_place_and_not_the_value() -> None:
+    class Secret:
+        def __repr__(self) -> str:
+            return "hunter2"
+
+    result = await give({"items": [{"thing": Secret()}]})
+    assert result.failure is not None
+    assert "Secret" in result.failure.message
+    assert "items[0].thing" in result.failure.message
+    assert "hunter2" not in result.failure.message
+
+
+async def test_shared_references_are_fine() -> None:
+    shared = {"n": 1}
+    assert (await give({"a": shared, "b": shared, "c": [shared, shared]})).data == {
+        "a": {"n": 1},
+        "b": {"n": 1},
+        "c": [{"n": 1}, {"n": 1}],
+    }
+
+
+async def test_very_deep_output_is_answered() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    result = await give(deep)
+    assert result.failure is not None
+    dumps(result.to_dict())
+
+
+async def test_the_data_is_a_copy_of_what_the_body_keeps() -> None:
+    kept = {"items": [1]}
+    result = await give(kept)
+    kept["items"].append(2)
+    assert result.data == {"items": [1]}
+
+
+class Movie(TypedDict):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "data"),
+    [
+        (Task, Task(title="x"), {"title": "x", "due": None}),
+        (Task, {"title": "x", "due": "2024-01-02"}, {"title": "x", "due": "2024-01-02"}),
+        (list[Task], [Task(title="x")], [{"title": "x", "due": None}]),
+        (dict[str, Point], {"a": Point(1, 2)}, {"a": {"x": 1, "y": 2}}),
+        (Movie, {"name": "x"}, {"name": "x"}),
+        (int | None, None, None),
+        (set[int], {1}, [1]),
+        (tuple[int, str], (1, "a"), [1, "a"]),
+        (Color, Color.red, "r"),
+        (float, 1, 1),
+        (Any, {"free": 1}, {"free": 1}),
+    ],
+)
+async def test_declared_output_is_parsed_and_dumped(output: Any, value: Any, data: Any) -> None:
+    result = await give(value, output=output)
+    assert result.failure is None, result.to_dict()
+    assert result.data == data
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "path"),
+    [
+        (int, "5", []),
+        (Task, {"title": 5}, ["title"]),
+        (list[int], [1, "2"], [1]),
+        (Task, None, []),
+        (float, float("nan"), []),
+        (Movie, {"name": "x", "extra": 1}, ["extra"]),
+    ],
+)
+async def test_output_that_is_not_as_declared_is_refused_with_the_path(
+    output: Any, value: Any, path: Any
+) -> None:
+    result = await give(value, output=output)
+    assert result.failure is not None
+    assert result.failure.code == "OUTPUT_VALIDATION_ERROR"
+    assert list(result.failure.issues[0].path) == path
+
+
+async def test_output_is_never_repaired() -> None:
+    result = await give({"title": "x", "due": "null"}, output=Task)
+    assert not result.ok
+
+
+async def test_a_refused_output_is_not_echoed() -> None:
+    result = await give({"title": ["hunter2"]}, output=Task)
+    assert "hunter2" not in dumps(result.to_dict())
+
+
+async def test_a_model_with_aliases_is_told_by_alias_or_name_consistently() -> None:
+    class Aliased(BaseModel):
+        full_name: str = Field(alias="fullName")
+
+    declared = await give(Aliased(fullName="x"), output=Aliased)
+    free = await give(Aliased(fullName="x"))
+    assert declared.data == free.data
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+@settings(max_examples=100, deadline=None)
+async def test_any_json_comes_out_as_it_went_in(value: Any) -> None:
+    result = await give(value)
+    if result.ok:
+        assert result.data == value
+        assert loads(dumps(result.to_dict()))["data"] == value
+    else:
+        assert result.failure is not None
+        assert result.failure.code == "OUTPUT_SERIALIZATION_ERROR"
+        assert any("\ud800" <= char <= "\udfff" for char in str(value)) or "\\ud" in repr(value)
