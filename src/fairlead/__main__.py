@@ -1,0 +1,5 @@
+"""`python -m fairlead` is `fairlead`."""
+
+from fairlead.surfaces.cli import main
+
+main()

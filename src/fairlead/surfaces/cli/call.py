@@ -1,0 +1,167 @@
+"""One call of an action from the command line: run it, show what it says, and tell how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import redirect_stdout
+from typing import Any
+
+from fairlead.actions import Action
+from fairlead.failures import Failure, Kind, from_exception
+from fairlead.runtime import App, Signal
+from fairlead.surfaces.cli import interrupts, render
+from fairlead.surfaces.cli.arguments import Request
+from fairlead.surfaces.cli.console import YELLOW, Console, harmless
+from fairlead.surfaces.cli.identity import Identity
+from fairlead.surfaces.cli.live import Live
+from fairlead.surfaces.cli.outcome import Envelope, Outcome
+from fairlead.surfaces.cli.prompt import ask
+from fairlead.surfaces.refusal import refusal
+
+SURFACE = "cli"
+
+
+class Call:
+    """An action, a request and someone to answer."""
+
+    def __init__(
+        self, app: App, action: Action[..., Any], request: Request, identity: Identity, outcome: Outcome
+    ) -> None:
+        self._app = app
+        self._action = action
+        self._request = request
+        self._identity = identity
+        self._outcome = outcome
+        self._console = outcome.console
+        self._live = Live(self._console, request.verbose)
+        self._form = outcome.form
+        self._chunks: list[Any] = []
+        self._unread: BrokenPipeError | None = None
+
+    def run(self) -> int:
+        quiet_tracebacks(self._console)
+        # What the action prints is not its result.
+        with redirect_stdout(self._console.stderr):
+            return interrupts.run(self._main)
+
+    async def _main(self, signal: Signal) -> int:
+        try:
+            await started(self._app, signal)
+            envelope = await self._confirmed(signal)
+        except Failure as failure:
+            envelope = refusal(failure, SURFACE, self._app, self._action.name)
+        finally:
+            self._live.clear()
+            clean = await stopped(self._app, self._console)
+        for warning in envelope["meta"].get("warnings", ()):
+            self._live.log("warn", warning)
+        code = self._outcome.show(envelope)
+        return code if clean else code or 1
+
+    async def _confirmed(self, signal: Signal) -> Envelope:
+        """The call's envelope; someone at a terminal is asked first when the action wants that."""
+        envelope = await self._call(signal, self._request.confirm)
+        token = _token(envelope)
+        if token is None or self._request.confirm is not None or not self._console.interactive:
+            return envelope
+        shown = self._app.redactor.value(self._request.input)
+        if await ask(self._action, shown, self._console, signal):
+            return await self._call(signal, token)
+        if signal.cancelled:
+            raise Failure(Kind.cancelled, signal.reason)
+        raise Failure(Kind.refused_by_user, "Not confirmed: nothing was done.")
+
+    async def _call(self, signal: Signal, confirm: bool | str | None) -> Envelope:
+        request = self._request
+        envelope: Envelope = {}
+        stream = self._app.stream(
+            self._action,
+            request.input,
+            surface=SURFACE,
+            user=self._identity.user,
+            auth=self._identity.auth,
+            signal=signal,
+            timeout=request.timeout,
+            confirm=confirm,
+            idempotency_key=request.idempotency_key,
+        )
+        async with stream:
+            async for event in stream:
+                if event["type"] == "result":
+                    envelope = event["envelope"]
+                else:
+                    self._event(event, signal)
+        if self._unread is not None:
+            raise self._unread
+        if envelope["ok"] and envelope["data"] is None and self._chunks:
+            envelope["data"] = self._chunks
+        return envelope
+
+    def _event(self, event: dict[str, Any], signal: Signal) -> None:
+        if self._form == "ndjson":
+            self._write(self._console.json(event), signal)
+        if event["type"] != "chunk":
+            self._live.event(event)
+        elif self._form in ("json", "table"):
+            self._chunks.append(event["data"])
+        elif self._form != "ndjson":
+            self._live.clear()
+            self._write(render.line(event["data"], self._console), signal)
+
+    def _write(self, line: str, signal: Signal) -> None:
+        """Write a line of a running action; when nobody reads it any more, the action is cancelled in order."""
+        if self._unread is not None:
+            return
+        try:
+            self._console.write(line + "\n")
+        except BrokenPipeError as exc:
+            self._unread = exc
+            signal.cancel("Nobody reads the output any more.")
+
+
+async def started(app: App, signal: Signal) -> None:
+    """Start the app's services; a cancel ends the wait."""
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(app.start())
+
+    def give_up() -> None:
+        loop.call_soon_threadsafe(starting.cancel)
+
+    unsubscribe = signal.subscribe(give_up)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        raise Failure(Kind.cancelled, signal.reason) from None
+    except Exception as exc:
+        raise from_exception(exc) from exc
+    finally:
+        unsubscribe()
+
+
+async def stopped(app: App, console: Console) -> bool:
+    """Stop the app's services, and say so when one of them fails to."""
+    try:
+        await app.stop()
+    except (
+        Exception
+    ) as exc:  # a service of the developer's: whatever it raises is told, and the result still is
+        message = harmless(app.redactor.text(str(exc)))
+        console.say(f"{console.err('warning:', YELLOW)} a service did not stop cleanly: {message}")
+        return False
+    return True
+
+
+def _token(envelope: Envelope) -> str | None:
+    """The token that confirms the call, if that is what it lacks."""
+    error = envelope.get("error") or {}
+    token = error.get("details", {}).get("confirmation", {}).get("code")
+    return token if isinstance(token, str) else None
+
+
+def quiet_tracebacks(console: Console) -> None:
+    """Tracebacks that the runtime logs are for developers: shown on request, or where logging is set up."""
+    import logging
+
+    logger = logging.getLogger("fairlead")
+    if not console.debug and not logger.handlers:
+        logger.addHandler(logging.NullHandler())

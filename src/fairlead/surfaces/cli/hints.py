@@ -1,0 +1,24 @@
+"""What to say to those who mistyped. Nobody else pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.failures import Failure, Issue, Kind
+
+
+def near_miss(word: str, choices: Iterable[str]) -> str:
+    """`' Did you mean "x"?'`, or nothing when no choice is close."""
+    from fairlead.actions.policy import near_miss
+
+    return near_miss(word, choices)
+
+
+def misuse(*issues: Issue) -> Failure:
+    """The failure of a command line that makes no sense."""
+    return Failure(Kind.invalid_input, "The command line cannot be understood.", issues=issues)
+
+
+def wrong_option(flag: str, message: str) -> Failure:
+    """The failure of one option."""
+    return misuse(Issue((flag,), "invalid_option", message))

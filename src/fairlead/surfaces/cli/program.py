@@ -1,0 +1,312 @@
+"""The program: its own options, the choice of a command, and the failures of the command line itself.
+
+It starts with next to nothing imported, so that `--help` is quick; each command brings what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fairlead.failures import Failure, Kind
+from fairlead.surfaces.cli import locate
+from fairlead.surfaces.cli.builtin import BUILTINS
+from fairlead.surfaces.cli.console import Console
+from fairlead.surfaces.cli.hints import misuse, near_miss, wrong_option
+from fairlead.surfaces.cli.identity import Identity, local
+from fairlead.surfaces.cli.start import Start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fairlead.actions import Action
+    from fairlead.runtime import App
+    from fairlead.surfaces.cli.fields import Fields
+    from fairlead.surfaces.cli.outcome import Form, Outcome
+    from fairlead.surfaces.cli.telling import Label
+
+SURFACE = "cli"
+SHELLS = ("bash", "zsh", "fish")
+_OPTIONS = (
+    ("--completion SHELL", f"Print the completion script for {', '.join(SHELLS)}."),
+    ("--version", "Print the versions."),
+    ("-h, --help", "Print this page."),
+)
+_APP_OPTION = (
+    "--app MODULE:NAME",
+    "The app, in a module or a file. [env: FAIRLEAD_APP] "
+    "[default: app in pyproject.toml or fairlead.toml, or app.py]",
+)
+_BROKEN_PIPE = 141
+
+
+class Program:
+    """One run of `fairlead`, or of an app's own command line."""
+
+    def __init__(
+        self, start: Start, console: Console, app: App | None = None, identity: Identity | None = None
+    ) -> None:
+        self.start = start
+        self.console = console
+        self._identity = identity
+        self._app = app
+        #: Whether this is one app's own program, which looks for no other.
+        self.owned = app is not None
+        self._given: str | None = None
+        self._form: Form = "people"
+
+    @property
+    def identity(self) -> Identity:
+        """Who the calls are made for."""
+        if self._identity is None:
+            self._identity = local()
+        return self._identity
+
+    @property
+    def spelled(self) -> str:
+        """The program as one types it, for hints."""
+        if self._given is None:
+            return self.start.typed
+        given = self._given if " " not in self._given else f'"{self._given}"'
+        return f"{self.start.typed} --app {given}"
+
+    def run(self, argv: Sequence[str]) -> int:
+        """Run a command to its exit code."""
+        try:
+            code = self._completed(argv)
+            return self._dispatch(list(argv)) if code is None else code
+        except Failure as failure:
+            return self._refuse(failure)
+        except BrokenPipeError:
+            self.console.abandon_stdout()
+            return _BROKEN_PIPE
+        except KeyboardInterrupt:
+            self.console.say("")
+            return 130
+
+    def find_app(self, *, whole: bool = True, guess: bool = True) -> App | None:
+        """The app, or None when nothing says where it is. Raises Failure when it cannot be had.
+
+        Where the whole is not needed, the shapes of its actions are compiled when they are first used.
+        Without a guess, an app.py that nobody named is left alone.
+        """
+        if self._app is not None:
+            return self._app
+        directory = os.getcwd()
+        place = locate.locate(self._given, self.console.environ, directory)
+        if place is None or (place.guessed and not guess):
+            return None
+        from contextlib import nullcontext, redirect_stdout
+
+        from fairlead.actions import deferred
+
+        try:
+            with redirect_stdout(self.console.stderr), nullcontext() if whole else deferred():
+                self._app = locate.load(place, directory)
+        except Failure as failure:
+            self._show_traceback(failure)
+            self._given = None  # hints must not repeat it
+            raise
+        return self._app
+
+    def the_app(self) -> App:
+        """The app. Raises Failure when there is none."""
+        app = self.find_app()
+        if app is None:
+            raise locate.not_found()
+        return app
+
+    def use(self, target: str) -> None:
+        """Work with this app from here on."""
+        self._given = target
+
+    def help(self) -> int:
+        """Print the program's page; an app that cannot be had is told about after it."""
+        from fairlead.surfaces.cli.overview import root_page
+
+        app, failure = None, None
+        try:
+            app = self.find_app(whole=False)
+        except Failure as exc:
+            failure = exc
+        rows = [(name, command.summary) for name, command in BUILTINS.items()]
+        options = _OPTIONS if self.owned else (_APP_OPTION, *_OPTIONS)
+        self.console.write(root_page(self.console, self.spelled, app, rows, options))
+        if failure is not None:
+            return self._refuse(failure)
+        if app is None:
+            self.console.say(locate.not_found().message)
+        return 0
+
+    def help_for(self, name: str) -> int:
+        """Print a command's page."""
+        if name in BUILTINS:
+            self.console.write(BUILTINS[name].page(self))
+            return 0
+        return self._action(self._find(name), ["--help"])
+
+    def write_json(self, value: Any) -> int:
+        """Print a value as JSON, for programs and for people."""
+        self.console.write_json(value, indent=True)
+        return 0
+
+    def _dispatch(self, arguments: list[str]) -> int:
+        wants_help = False
+        while arguments and arguments[0].startswith("-"):
+            flag, equals, value = arguments.pop(0).partition("=")
+            if flag in ("-h", "--help") and not equals:
+                wants_help = True
+            elif flag == "--version" and not equals:
+                return BUILTINS["version"].run(self, [])
+            elif flag == "--app" and not self.owned:
+                self._given = value if equals else self._value(flag, arguments)
+            elif flag == "--completion":
+                return self._completion(value if equals else self._value(flag, arguments))
+            else:
+                self._unknown_option(flag)
+        if not arguments:
+            return self.help()
+        name, *rest = arguments
+        if wants_help:
+            return self.help_for(name)
+        if name in BUILTINS:
+            return self._builtin(name, rest)
+        from fairlead.surfaces.cli.outcome import form_of
+
+        self._form = form_of(rest, self.console)
+        return self._action(self._find(name), rest)
+
+    def _builtin(self, name: str, arguments: list[str]) -> int:
+        if "-h" in arguments or "--help" in arguments:
+            return self.help_for(name)
+        try:
+            return BUILTINS[name].run(self, arguments)
+        except Failure as failure:
+            # The command's own page explains its options, the program's page the rest.
+            return self._refuse(failure, name if failure.issues else "")
+
+    def _action(self, action: Action[..., Any], arguments: list[str]) -> int:
+        from fairlead.surfaces.cli.arguments import Arguments
+        from fairlead.surfaces.cli.fields import Fields
+
+        fields = cache(lambda: Fields(action.input.json_schema))
+        read = Arguments(arguments, fields, self.console)
+        if read.request.help:
+            from fairlead.surfaces.cli.help import action_page
+
+            self.console.write(action_page(self.console, self.spelled, action, fields()))
+            return 0
+        if read.request.schema:
+            return self.write_json(action.input.json_schema)
+        label = _Label(fields, read.request.whole)
+        if read.issues:
+            return self._refuse(misuse(*read.issues), action.command_name, label)
+        from fairlead.surfaces.cli.call import Call
+
+        by_token = action.requires_confirmation == "token"
+        outcome = self._outcome(action.command_name, label, by_token=by_token)
+        return Call(self.the_app(), action, read.request, self.identity, outcome).run()
+
+    def _find(self, name: str) -> Action[..., Any]:
+        from fairlead.surfaces.exposed import find, shown
+        from fairlead.surfaces.refusal import LONGEST
+
+        app = self.find_app(whole=False)
+        said = name[:LONGEST]
+        if app is None:
+            hint = near_miss(said, BUILTINS)
+            if hint:
+                raise Failure(Kind.unknown_action, f"No command is named {said!r}.{hint}")
+            raise locate.not_found()
+        try:
+            return _compiled(find(app, name, SURFACE))
+        except Failure as failure:
+            if failure.kind != Kind.unknown_action:
+                raise
+        hint = near_miss(
+            said.replace("_", "-"), [*(each.command_name for each in shown(app, SURFACE)), *BUILTINS]
+        )
+        raise Failure(
+            Kind.unknown_action,
+            f"No action or command is named {said!r}.{hint} '{self.spelled} --help' lists them.",
+        )
+
+    def _refuse(self, failure: Failure, command: str = "", label: _Label | None = None) -> int:
+        """Tell a failure of the command line itself: to people, and as an envelope where JSON is read."""
+        from fairlead.surfaces.refusal import refusal
+
+        envelope = refusal(failure, SURFACE, self._app, command.replace("-", "_") or None)
+        return self._outcome(command, label or _spell).show(envelope)
+
+    def _outcome(self, command: str, label: Label, *, by_token: bool = False) -> Outcome:
+        from fairlead.surfaces.cli.outcome import Outcome
+        from fairlead.surfaces.cli.telling import Teller
+
+        teller = Teller(self.console, self.spelled, command, label, by_token=by_token)
+        return Outcome(self.console, self._form, teller)
+
+    def _show_traceback(self, failure: Failure) -> None:
+        if self.console.debug and failure.__cause__ is not None:
+            import traceback
+
+            self.console.say("".join(traceback.format_exception(failure.__cause__)), end="")
+
+    def _completed(self, argv: Sequence[str]) -> int | None:
+        """Answer the shell if it asks for completions."""
+        from fairlead.surfaces.cli.builtin import completion_variable
+
+        instruction = self.console.environ.get(completion_variable(self.start.name))
+        if not instruction:
+            return None
+        from fairlead.surfaces.cli.completion import complete
+
+        return complete(self, instruction)
+
+    def _completion(self, shell: str) -> int:
+        if shell not in SHELLS:
+            expected = f"expected one of {', '.join(SHELLS)}.{near_miss(shell, SHELLS)}"
+            raise wrong_option("--completion", expected)
+        from fairlead.surfaces.cli.completion import script
+
+        self.console.write(script(self, shell))
+        return 0
+
+    def _value(self, flag: str, arguments: list[str]) -> str:
+        if not arguments:
+            raise wrong_option(flag, "needs a value")
+        return arguments.pop(0)
+
+    def _unknown_option(self, flag: str) -> NoReturn:
+        known = ["--help", "--version", "--completion", *([] if self.owned else ["--app"])]
+        hint = near_miss(flag, known) or " Options of an action come after its name."
+        raise wrong_option(flag, f"there is no such option.{hint}")
+
+
+def _compiled(action: Action[..., Any]) -> Action[..., Any]:
+    from fairlead.actions import DefinitionError
+
+    try:
+        action.binding.compile()
+    except DefinitionError as exc:
+        raise Failure(Kind.misconfigured, str(exc), cause=exc) from exc
+    return action
+
+
+class _Label:
+    """Names the place of an issue: the flag that sets it, or the path where `--json` gave the input."""
+
+    def __init__(self, fields: Callable[[], Fields], whole: bool) -> None:
+        self._fields = fields
+        self._whole = whole
+
+    def __call__(self, path: Iterable[str | int]) -> str:
+        steps = list(path)
+        if self._whole or (len(steps) == 1 and str(steps[0]).startswith(("--", "argument "))):
+            return _spell(steps)
+        return self._fields().flag(steps)
+
+
+def _spell(path: Iterable[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

@@ -1,0 +1,82 @@
+"""A failure as people read it: what happened, what is wrong where, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from fairlead.failures import PIVOT, Kind
+from fairlead.surfaces.cli.console import DIM, RED, Console, harmless
+
+Label = Callable[[Iterable[str | int]], str]
+
+
+class Teller:
+    """Tells failures of one command on stderr.
+
+    `program` is how the program is typed; no `command` means the program itself. `label` names an issue's
+    place. `by_token` is for an action that only a token confirms.
+    """
+
+    def __init__(
+        self, console: Console, program: str, command: str, label: Label, *, by_token: bool = False
+    ) -> None:
+        self._console = console
+        self._program = program
+        self._command = command
+        self._label = label
+        self._by_token = by_token
+
+    def tell(self, error: Mapping[str, Any]) -> None:
+        """Say an envelope's `error`."""
+        console = self._console
+        code = console.err(f"({error['code']})", DIM)
+        console.say(f"{console.err('error:', RED)} {harmless(error['message'])} {code}")
+        for issue in error["issues"]:
+            console.say(f"  {self._issue(issue)}")
+        for hint in self._ways_out(error):
+            console.say(hint)
+
+    def _issue(self, issue: Mapping[str, Any]) -> str:
+        where = self._label(issue["path"]) if issue["path"] else ""
+        return harmless(f"{where}: {issue['message']}" if where else issue["message"])
+
+    def _ways_out(self, error: Mapping[str, Any]) -> Iterator[str]:
+        code = error["code"]
+        if code == PIVOT[Kind.invalid_input].action:
+            yield f"Try '{' '.join(filter(None, (self._program, self._command)))} --help'."
+            return
+        if code == PIVOT[Kind.needs_confirmation].action:
+            yield from self._confirming(error)
+            return
+        if "retryAfter" in error:
+            yield f"Try again in {error['retryAfter']:g} seconds."
+        elif error["retryable"]:
+            yield "The same command may succeed if it is tried again."
+        if code == PIVOT[Kind.internal].action and _kind(error) is None and not self._console.debug:
+            yield "FAIRLEAD_DEBUG=1 in the environment shows the traceback."
+        if self._command and not _says_it_all(error):
+            yield f"'{self._program} errors {code}' explains the code."
+
+    def _confirming(self, error: Mapping[str, Any]) -> Iterator[str]:
+        if not self._by_token:
+            yield f"To go ahead, add --confirm to '{self._program} {self._command} ...'."
+            return
+        token = error.get("details", {}).get("confirmation", {}).get("code")
+        if token is None:
+            yield "The same command without --confirm gives a new token."
+            return
+        yield f"To go ahead, answer at a terminal, or add --confirm={harmless(str(token))}"
+        yield "The token is good in another process only if the app has a confirmation_secret."
+
+
+def _kind(error: Mapping[str, Any]) -> str | None:
+    """The kind, where it is not the one that the code is for."""
+    kind: str | None = error.get("origin", {}).get("kind")
+    return kind
+
+
+def _says_it_all(error: Mapping[str, Any]) -> bool:
+    """Whether nobody needs the code explained: they did it themselves, or were told what there is instead."""
+    chosen = _kind(error) == Kind.refused_by_user.value
+    return chosen or error["code"] in (PIVOT[Kind.cancelled].action, PIVOT[Kind.unknown_action].action)

@@ -1,0 +1,22 @@
+"""The envelope of a call that a surface refused before it reached the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairlead.failures import Failure
+from fairlead.failures import action as wire
+
+if TYPE_CHECKING:
+    from fairlead.runtime import App
+
+#: How much of a caller's own words is repeated.
+LONGEST = 100
+
+
+def refusal(failure: Failure, surface: str, app: App | None, action: str | None) -> dict[str, Any]:
+    """It is thinner than the runtime's: there was no invocation, and perhaps no action."""
+    error = wire.render(failure) if app is None else wire.render(failure, app.redactor)
+    named = {} if action is None else {"action": action[:LONGEST]}
+    meta = {**named, "surface": surface, "durationMs": 0}
+    return {"ok": False, "error": error, "artifacts": [], "logs": [], "meta": meta}

@@ -1,0 +1,202 @@
+"""Real processes: on a terminal, under signals, and at the end of a pipe."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Program = Callable[[str], Path]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+OnTerminal = Callable[..., Any]
+
+IMPORT = """
+@app.action
+async def load(ctx: Context) -> str:
+    "Load things."
+    await ctx.progress.report(message="starting", percent=25)
+    await ctx.logger.warn("careful")
+    await ctx.progress.report(message="finishing", percent=100)
+    return "loaded"
+
+@app.action(side_effects="destructive")
+async def wipe(target: str) -> str:
+    "Wipe it."
+    return "wiped " + target
+"""
+
+WAIT = """
+@app.service
+async def db():
+    yield 1
+    print("closed", file=sys.stderr, flush=True)
+
+@app.action
+async def wait(ctx: Context) -> None:
+    "Wait for ever."
+    try:
+        print("ready", file=sys.stderr, flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("cleaned", file=sys.stderr, flush=True)
+
+@app.action
+def block() -> None:
+    "Block a thread."
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+@app.action
+def aside() -> None:
+    "Have the signal delivered to a thread that is not the main one."
+    import signal, threading
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    time.sleep(60)
+
+@app.action
+async def stuck() -> None:
+    "Block the loop."
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+@app.action
+async def count():
+    "Count for ever."
+    number = 0
+    while True:
+        yield number
+        number += 1
+"""
+
+
+def test_a_progress_bar_is_redrawn_with_log_lines_above_it(program: Program, on_terminal: OnTerminal) -> None:
+    code, seen = on_terminal(program(IMPORT), "load").finish()
+    assert code == 0
+    bar, after = seen.split("25% starting", 1)
+    assert bar.startswith("\r\x1b[2K")
+    assert "\r\x1b[2K\x1b[33mwarn \x1b[0m careful\n" in after
+    assert seen.endswith("100% finishing\r\x1b[2Kloaded\n")
+
+
+@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"TERM": "dumb", "NO_COLOR": "1"}])
+def test_a_dumb_terminal_gets_plain_lines(
+    program: Program, on_terminal: OnTerminal, env: dict[str, str]
+) -> None:
+    _, seen = on_terminal(program(IMPORT), "load", **env).finish()
+    assert seen == "warn  careful\nloaded\n"
+
+
+def test_no_color_keeps_the_bar_and_drops_the_colour(program: Program, on_terminal: OnTerminal) -> None:
+    _, seen = on_terminal(program(IMPORT), "load", NO_COLOR="1").finish()
+    assert "25% starting" in seen
+    assert "\x1b[33m" not in seen
+
+
+def test_the_person_at_the_terminal_confirms(program: Program, on_terminal: OnTerminal) -> None:
+    process = on_terminal(program(IMPORT), "wipe", "--target", "disk", NO_COLOR="1")
+    process.wait_for("[y/N] ")
+    process.type("y\n")
+    code, seen = process.finish()
+    assert (code, seen.endswith("wiped disk\n")) == (0, True)
+    assert "target: disk" in seen
+
+
+def test_the_person_at_the_terminal_refuses(program: Program, on_terminal: OnTerminal) -> None:
+    process = on_terminal(program(IMPORT), "wipe", "--target", "disk")
+    process.wait_for("[y/N] ")
+    process.type("\n")
+    code, seen = process.finish()
+    assert (code, "wiped disk" in seen) == (3, False)
+
+
+def test_ctrl_c_at_the_prompt_cancels(program: Program, on_terminal: OnTerminal) -> None:
+    process = on_terminal(program(IMPORT), "wipe", "--target", "disk")
+    process.wait_for("[y/N] ")
+    process.type("\x03")
+    code, seen = process.finish()
+    assert (code, "CANCELLED" in seen) == (130, True)
+
+
+def wait_for_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_cleanly(program: Program, spawn: Spawn, number: int, code: int) -> None:
+    process = spawn(program(WAIT), "wait", "--output", "json")
+    wait_for_ready(process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert '"CANCELLED"' in out
+    assert err.startswith("cleaned\nclosed\n")
+
+
+def test_a_thread_that_does_not_listen_is_left_behind(program: Program, spawn: Spawn) -> None:
+    process = spawn(program(WAIT), "block")
+    wait_for_ready(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, '"CANCELLED"' in out) == (130, True)
+    assert "destroyed" not in err
+
+
+def test_a_signal_that_reaches_another_thread_cancels_too(program: Program, spawn: Spawn) -> None:
+    process = spawn(program(WAIT), "aside")
+    out, _ = process.communicate(timeout=20)
+    assert (process.returncode, '"CANCELLED"' in out) == (130, True)
+
+
+def test_a_second_signal_ends_the_process_at_once(program: Program, spawn: Spawn) -> None:
+    process = spawn(program(WAIT), "stuck")
+    wait_for_ready(process)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+
+
+@pytest.mark.parametrize("form", [["--ndjson"], ["--output", "text"]])
+def test_a_closed_pipe_ends_the_command_quietly(program: Program, spawn: Spawn, form: list[str]) -> None:
+    process = spawn(program(WAIT), "count", *form)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=20) == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == "closed\n"
+
+
+def test_json_is_utf_8_whatever_the_locale(program: Program, spawn: Spawn) -> None:
+    source = "@app.action\nasync def say() -> str:\n    'Say.'\n    return 'Grüße'\n"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    process = spawn(program(source), "say", env=env, encoding="utf-8")
+    out, _ = process.communicate(timeout=20)
+    assert "Grüße" in out
+
+
+def test_python_m_fairlead_is_the_same_program(program: Program) -> None:
+    path = program(IMPORT)
+    command = [sys.executable, "-m", "fairlead", "--app", str(path), "load", "--output", "text"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+
+
+def test_a_long_result_that_nobody_reads_to_its_end_is_told_by_the_exit_code(
+    program: Program, spawn: Spawn
+) -> None:
+    source = "@app.action\nasync def say() -> str:\n    'Say much.'\n    return 'x' * 5_000_000\n"
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = spawn(program(source), "say", env=env)
+    assert process.stdout is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=20) == 141
