@@ -1,0 +1,193 @@
+"""The order of the house: who may import whom, what is public, what importing costs, and what checklists name."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import fairlead
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "fairlead"
+
+#: Lowest first. A module imports from its own room and from those before it.
+ROOMS = [
+    "fairlead._lazy",
+    "fairlead._json",
+    "fairlead.failures",
+    "fairlead.schema",
+    "fairlead.actions",
+    "fairlead.runtime",
+    "fairlead.surfaces",
+    "fairlead.testing",
+]
+#: The doors of the house, which stand above all rooms.
+DOORS = {"fairlead", "fairlead.__main__"}
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    parts = ["fairlead", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(name: str) -> str | None:
+    return next((room for room in ROOMS if name == room or name.startswith(f"{room}.")), None)
+
+
+class Imports(ast.NodeVisitor):
+    """Every module of ours that a module imports, inside functions too; not what only a type checker reads."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) not in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            self.generic_visit(node)
+            return
+        for each in node.orelse:
+            self.visit(each)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names.update(alias.name for alias in node.names)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.level == 0, "imports are absolute here, so that this test can read them"
+        module = node.module or ""
+        for alias in node.names:
+            inner = f"{module}.{alias.name}"
+            self.names.add(inner if is_module(inner) else module)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / "src" / Path(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    visitor = Imports()
+    visitor.visit(ast.parse(path.read_text()))
+    yield from sorted(name for name in visitor.names if name.partition(".")[0] == "fairlead")
+
+
+def test_every_module_stands_in_a_room() -> None:
+    names = {name_of(path) for path in MODULES} - DOORS
+    assert {name for name in names if room_of(name) is None} == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_imports_only_from_its_own_room_and_those_below(path: Path) -> None:
+    if name_of(path) in DOORS:
+        return
+    room = room_of(name_of(path))
+    assert room is not None
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    assert [name for name in imports_of(path) if room_of(name) not in allowed] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_private_module_is_imported_by_its_neighbours_only(path: Path) -> None:
+    for imported in imports_of(path):
+        private = [part for part in imported.split(".") if part.startswith("_")]
+        if private and imported not in ("fairlead._json", "fairlead._lazy"):
+            assert imported.rpartition(".")[0] == name_of(path.parent / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    source = path.read_text()
+    assert not source or ast.get_docstring(ast.parse(source))
+    assert len(source.splitlines()) <= 600
+
+
+def test_the_public_names_are_these() -> None:
+    assert fairlead.__all__ == ["Action", "App", "Context", "Failure", "Kind", "Runtime", "action", "s"]
+    assert all(getattr(fairlead, name) is not None for name in fairlead.__all__)
+
+
+def test_the_version_is_the_projects() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert fairlead.__version__ == project["version"]
+
+
+def test_the_core_depends_on_three_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=!~ \[]", each, maxsplit=1)[0] for each in project["dependencies"]}
+    assert names == {"pydantic", "orjson", "click"}
+
+
+@cache
+def loaded_by_importing() -> frozenset[str]:
+    program = "import sys, json; import fairlead; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return frozenset(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "pydantic",
+        "click",
+        "rich",
+        "opentelemetry",
+        "jsonschema_rs",
+        "msgspec",
+        "attrs",
+        "pytest",
+        "importlib.metadata",
+        "fairlead.surfaces.cli",
+        "fairlead.surfaces.json",
+        "fairlead.testing",
+    ],
+)
+def test_importing_fairlead_does_not_import(module: str) -> None:
+    assert module not in loaded_by_importing()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_can_be_entered_first(room: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import {room}"], check=True, capture_output=True)
+
+
+CHECKLISTS = sorted((ROOT / "tests" / "checklists").glob("*.md"))
+_TEST_ID = re.compile(r"tests/[\w/]+\.py(?:::\w+)?")
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(
+        node.name for node in ast.walk(tree) if isinstance(node, functions) and node.name.startswith("test_")
+    )
+
+
+def missing(test_id: str) -> bool:
+    file, _, name = test_id.partition("::")
+    path = ROOT / file
+    return not path.is_file() or (bool(name) and name not in functions_in(path))
+
+
+@pytest.mark.parametrize("path", CHECKLISTS, ids=lambda path: path.stem)
+def test_every_test_a_checklist_names_exists(path: Path) -> None:
+    named = _TEST_ID.findall(path.read_text())
+    assert named
+    assert [each for each in named if missing(each)] == []
+
+
+def test_the_checklist_of_section_f_has_every_line() -> None:
+    text = (ROOT / "tests" / "checklists" / "ageniti_f.md").read_text()
+    lines = {int(number): rest for number, rest in re.findall(r"^- F (\d+)\b(.*)$", text, re.MULTILINE)}
+    assert sorted(lines) == list(range(1, 142))
+    unproved = [
+        number for number, rest in lines.items() if "tests/" not in rest and not re.search(r"step \d", rest)
+    ]
+    assert unproved == []
