@@ -1,0 +1,359 @@
+"""Write the parts of the docs that come from code: `make docs`, or `python docs/generate.py --check`.
+
+The same code gives the same bytes. `--check` writes nothing and ends with 1 when a page is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from enum import Enum
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ForwardRef
+
+if TYPE_CHECKING:
+    from fairlead.failures import Entry
+
+ROOT = Path(__file__).parents[1]
+NOTE = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
+ROOMS = (
+    "fairlead",
+    "fairlead.failures",
+    "fairlead.schema",
+    "fairlead.actions",
+    "fairlead.runtime",
+    "fairlead.surfaces.cli",
+    "fairlead.surfaces.json",
+    "fairlead.testing",
+)
+FAMILIES = {
+    "action": "Told by the command line and the JSON runner, in the `error` of an envelope.",
+    "tool": "Told to models that call tools. Retry says whether the model may try again, corrected.",
+    "host": "Told to native plugins by their host. HTTP is the number that the host's own log shows.",
+    "gateway": "Told by the agents' HTTP API, in JSON bodies and in event streams.",
+    "runtime": "Told by pipelines, in error objects and tool responses.",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the generated docs.")
+    parser.add_argument("--check", action="store_true", help="only say which pages are stale")
+    check = parser.parse_args().check
+    stale = [(path, text) for path, text in pages() if not path.exists() or path.read_text("utf-8") != text]
+    for path, text in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is stale: run `make docs`.", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+    return 1 if check and stale else 0
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    reference = ROOT / "docs" / "reference"
+    # Before the taskboard is imported, which has a code of its own.
+    yield reference / "errors.md", errors()
+    yield reference / "cli.md", command_line()
+    yield reference / "api.md", api()
+    yield reference / "manifest.md", manifest()
+    design = ROOT / "docs" / "design.md"
+    yield design, with_pivot(design.read_text(encoding="utf-8"))
+
+
+# Errors
+
+
+def errors() -> str:
+    from fairlead.failures import catalogue
+
+    lines = [
+        "# Failure codes\n",
+        NOTE,
+        "Every code of every family, by its [kind](../guides/failures.md).",
+        "The same is shown in a terminal by `fairlead errors`.\n",
+    ]
+    for family, words in FAMILIES.items():
+        lines += [f"## {family}\n", words, ""]
+        for entry in catalogue(family):
+            lines += [f"### `{entry.code}`\n", f"{entry.message}\n", f"{_facts(entry)}\n"]
+    return "\n".join(lines)
+
+
+def _facts(entry: Entry) -> str:
+    facts = {"Kind": f"`{entry.kind}`", "HTTP": entry.http_status, "exit": entry.exit_code}
+    facts |= {"retry": "yes" if entry.retryable else "no", "told in": entry.where or None}
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None) + "."
+
+
+def with_pivot(page: str) -> str:
+    from fairlead.failures import PIVOT, lookup
+
+    wires = ("action code (HTTP, exit, retry)", "tool kind", "host code", "gateway code (HTTP)")
+    rows = [_row("kind", *wires, "runtime code / category"), _row(*["---"] * 6)]
+    for kind, words in PIVOT.items():
+        retry = ", retry" if words.retryable else ""
+        status = lookup("gateway", words.gateway).facts["http_status"]
+        action = f"{words.action} ({words.http_status}, {words.exit_code}{retry})"
+        gateway = f"{words.gateway} ({status})"
+        rows.append(
+            _row(kind, action, words.tool, words.host, gateway, f"{words.runtime} / {words.category}")
+        )
+    table = "\n".join(rows)
+    return re.sub(
+        r"(<!-- pivot: [^\n]*-->\n).*(<!-- /pivot -->)",
+        lambda match: f"{match[1]}\n{table}\n\n{match[2]}",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+# Command line
+
+
+def command_line() -> str:
+    lines = [
+        "# Command line\n",
+        NOTE,
+        "The help of every command; those of an app as the taskboard example shows them.",
+        "`taskboard` stands for the way you start it, such as `python examples/taskboard/app.py`.",
+        "[The guide](../guides/command-line.md) says how to use them.\n",
+        *_shown("fairlead", fairlead_help()),
+        *_help(),
+    ]
+    commands = [action["commandName"] for action in json.loads(run("actions", "--json"))]
+    for command in ("actions", "manifest", "errors", "json", "version", *commands):
+        lines += _help(command)
+    return "\n".join(lines)
+
+
+def _help(*command: str) -> list[str]:
+    return _shown(" ".join(["taskboard", *command]), run(*command, "--help"))
+
+
+def _shown(command: str, text: str) -> list[str]:
+    return [f"## `{command}`\n", "```text", text.strip(), "```\n"]
+
+
+def run(*arguments: str) -> str:
+    """What a command of the taskboard prints, to nobody in particular."""
+    from fairlead.surfaces import cli
+
+    return _printed(lambda console: cli.run(taskboard(), arguments, console=console))
+
+
+def fairlead_help() -> str:
+    """What `fairlead --help` prints where there is no app."""
+    from fairlead.surfaces import cli
+
+    with TemporaryDirectory() as empty, chdir(empty):
+        return _printed(lambda console: cli.main(["--help"], console=console))
+
+
+def _printed(command: Callable[[Any], object]) -> str:
+    from fairlead.surfaces.cli.console import Console
+
+    printed, complaints = StringIO(), StringIO()
+    code: object = None
+    try:
+        command(Console(StringIO(), printed, complaints, environ={}))
+    except SystemExit as ended:
+        code = ended.code
+    if code:
+        raise RuntimeError(complaints.getvalue())
+    return printed.getvalue()
+
+
+@cache
+def taskboard() -> Any:
+    spec = spec_from_file_location("taskboard", ROOT / "examples" / "taskboard" / "app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.app
+
+
+# Python
+
+
+def api() -> str:
+    lines = [
+        "# Python names\n",
+        NOTE,
+        "What each module promises.",
+        "Names with a leading underscore, and modules not listed here, may change at any time.\n",
+    ]
+    for name in ROOMS:
+        module = importlib.import_module(name)
+        lines += [f"## `{name}`\n", f"{inspect.getdoc(module)}\n"]
+        if name == "fairlead":
+            lines += [_listed(module)]
+            continue
+        for member in sorted(_names(module), key=str.lower):
+            lines += _described(member, getattr(module, member))
+    return "\n".join(lines)
+
+
+def _names(module: Any) -> list[str]:
+    """What a module offers; one without `__all__` offers the public classes and functions it defines."""
+    offered: list[str] | None = getattr(module, "__all__", None)
+    if offered is not None:
+        return offered
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _listed(module: Any) -> str:
+    """The root's names live in rooms, where they are described."""
+    return "".join(f"- `{name}`, from {_home(getattr(module, name))}\n" for name in module.__all__)
+
+
+def _home(value: Any) -> str:
+    where = getattr(value, "__module__", None) or type(value).__module__
+    room = ".".join(where.split(".")[:2])
+    return f"[`{room}`](#{room.replace('.', '')})"
+
+
+def _described(name: str, value: Any) -> list[str]:
+    if inspect.ismodule(value):
+        return [f"### `{name}`\n", f"Module. {_words(value)}\n"]
+    if isinstance(value, type) and issubclass(value, Enum):
+        members = ", ".join(f"`{member.name}`" for member in value)
+        return [f"### `{name}`\n", f"{_words(value)}\n", f"Members: {members}.\n"]
+    if inspect.isclass(value) or inspect.isroutine(value):
+        words = [f"{_words(value)}\n"] if _words(value) else []
+        lines = [f"### `{name}`\n", "```text", f"{_how(value)}{name}{_signature(value)}", "```\n", *words]
+        return lines + ([*_members(value), ""] if inspect.isclass(value) and _members(value) else [])
+    return [f"### `{name}`\n", f"{_constant(value)}\n"]
+
+
+def _how(value: Any) -> str:
+    return "async " if inspect.iscoroutinefunction(value) else "class " if inspect.isclass(value) else ""
+
+
+def _members(cls: type) -> list[str]:
+    return [
+        f"- `{'async ' * inspect.iscoroutinefunction(member)}{name}{_call(member)}`{_dashed(member)}"
+        for name, member in vars(cls).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    ]
+
+
+def _call(member: Any) -> str:
+    return "" if isinstance(member, property) else _signature(member)
+
+
+def _dashed(member: Any) -> str:
+    words = _words(member)
+    return f": {words}" if words else ""
+
+
+def _words(value: Any) -> str:
+    """The first paragraph of its own docstring; what Python or a base class wrote is left out."""
+    doc = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+    if not doc or doc.startswith(f"{getattr(value, '__name__', '')}("):
+        return ""
+    return " ".join(inspect.cleandoc(doc).split("\n\n")[0].split())
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return "One of " + ", ".join(f"`{item}`" for item in sorted(value)) + "."
+    if isinstance(value, str):
+        return f"`{value!r}`"
+    if isinstance(value, dict):
+        return f"A dict of {len(value)}, by `{type(next(iter(value))).__name__}`."
+    if isinstance(value, list):
+        return f"A list of {len(value)}."
+    if type(value).__module__.startswith("fairlead."):
+        return "\n".join([f"{_words(type(value))}\n", *_members(type(value))])
+    return f"A type: `{re.sub(r'[a-z_.]+[.](?=[A-Z])', '', str(value))}`."
+
+
+class _Raw:
+    """An annotation, shown as it was written."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _signature(value: Any) -> str:
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    parameters = [
+        parameter.replace(annotation=_written(parameter.annotation), default=_default(parameter.default))
+        for name, parameter in signature.parameters.items()
+        if name != "self" and not name.startswith("_")
+    ]
+    if [parameter.name for parameter in parameters] == ["args", "kwargs"]:
+        return ""
+    gives = inspect.Signature.empty if inspect.isclass(value) else _written(signature.return_annotation)
+    return str(signature.replace(parameters=parameters, return_annotation=gives))
+
+
+def _written(annotation: Any) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return annotation
+    if isinstance(annotation, str):
+        return _Raw(annotation)
+    if isinstance(annotation, ForwardRef):
+        return _Raw(annotation.__forward_arg__)
+    return _Raw(getattr(annotation, "__name__", None) or str(annotation))
+
+
+def _default(default: Any) -> Any:
+    if default is inspect.Parameter.empty:
+        return default
+    if inspect.isroutine(default):
+        return _Raw(default.__name__)
+    plain = default is None or isinstance(default, str | int | float | tuple)
+    return default if plain else _Raw("...")
+
+
+# Manifest
+
+
+def manifest() -> str:
+    told = json.loads(run("manifest"))
+    [create] = [action for action in told["actions"] if action["name"] == "create_task"]
+    short = {**told, "actions": [create], "surfaces": told["surfaces"][:1]}
+    return "\n".join(
+        [
+            "# Manifest\n",
+            NOTE,
+            "An app as data, for tools that read contracts.",
+            "In Python it is `app.manifest()`, at the command line `manifest`.",
+            "Equal apps give equal bytes, so a manifest can be kept beside the code and compared.",
+            "`generatedAt` is null for that reason.\n",
+            "The taskboard's, with one of its actions and one of its surfaces:\n",
+            "```json",
+            json.dumps(short, indent=2),
+            "```\n",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
