@@ -1,0 +1,114 @@
+"""Fairlead side by side with its peers: `make bench`, or `python benchmarks/run.py --help`.
+
+Sets up what it needs, measures, prints tables to stdout and writes them to `docs/benchmarks.md`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from environments import ROOT
+from report import Section, as_markdown, as_text
+from rounds import QUICK, Failures, Pace
+from sections import install, invoke, memory, preflight, start, streams
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
+    "invoke": invoke.measure,
+    "streams": streams.measure,
+    "preflight": preflight.measure,
+    "start": start.measure,
+    "install": install.measure,
+    "memory": memory.measure,
+}
+
+INTRODUCTION = """\
+# Benchmarks
+
+Fairlead beside the libraries that offer the same thing: a typed function that others may call.
+`make bench` measures anew, prints these tables and writes this page.
+`.venv/bin/python benchmarks/run.py --help` shows the options.
+
+Absolute times differ from machine to machine, ratios much less, so the targets are ratios within one run.
+Every contender has a process of its own.
+They are timed in turns, {rounds} rounds of {milliseconds:.0f} ms each after a warm-up.
+Times are medians over the rounds; ratios of calls are medians of each round's ratio, other ratios are of medians.
+"Spread" is half the distance between the quartiles.
+Each library is called by its own way to invoke a tool in process, shown in `benchmarks/contenders/`.
+
+This run: {machine}."""
+
+
+def main() -> int:
+    options = _options()
+    pace = QUICK if options.quick else Pace()
+    os.environ["PYTHONHASHSEED"] = "0"
+    failures = Failures()
+    sections = []
+    for name in options.only:
+        print(f"measuring {name} ...", file=sys.stderr)
+        sections.append(MEASUREMENTS[name](pace, failures))
+        print(as_text(sections[-1]), end="\n\n", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(_numbers(sections, failures), indent=2) + "\n")
+    if options.write and len(sections) == len(MEASUREMENTS):
+        PAGE.write_text(_page(sections, pace, failures))
+        print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
+    return 1 if any("fairlead" in name for name in failures.reasons) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure Fairlead beside its peers.")
+    parser.add_argument("--quick", action="store_true", help="shorter rounds, to try things out")
+    parser.add_argument(
+        "--only",
+        type=_names,
+        default=list(MEASUREMENTS),
+        metavar="NAME,...",
+        help=f"measure only these, and write no page: {', '.join(MEASUREMENTS)}",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to FILE")
+    parser.add_argument(
+        "--no-write", dest="write", action="store_false", help="leave docs/benchmarks.md as it is"
+    )
+    return parser.parse_args()
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in MEASUREMENTS:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(MEASUREMENTS)}")
+    return names
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.python_implementation()} {platform.python_version()}"
+
+
+def _numbers(sections: list[Section], failures: Failures) -> dict[str, object]:
+    return {
+        "machine": _machine(),
+        "not_measured": failures.reasons,
+        "sections": {section.name: section.numbers for section in sections},
+        "targets": [vars(target) for section in sections for target in section.targets],
+    }
+
+
+def _page(sections: list[Section], pace: Pace, failures: Failures) -> str:
+    head = INTRODUCTION.format(rounds=pace.rounds, milliseconds=pace.batch_seconds * 1000, machine=_machine())
+    parts = [head, *map(as_markdown, sections)]
+    if failures.reasons:
+        # The reasons went to stderr: they may speak of one machine's files.
+        parts.append("## Not measured")
+        parts.append("\n".join(f"- {name}" for name in failures.reasons))
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
