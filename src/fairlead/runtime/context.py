@@ -176,13 +176,14 @@ class Context(Injected):
             notes.append(note)
             if len(notes) >= 2 * MAX_LOGS:
                 del notes[:MAX_LOGS]
-        if self._channel is None:
+        channel = self._channel
+        if channel is None:
             return READY
         event = _event(note, self._runtime)
         if event["fields"]:
             # Whoever hears it may change it, and the envelope must not change with it.
             event["fields"] = _copied(event["fields"])
-        return self._send(event, on_worker)
+        return channel.put(event) if not on_worker else channel.put_blocking(event)
 
     def announce(self, artifact: dict[str, Any]) -> None:
         on_worker = self._loop_thread != 0 and get_ident() != self._loop_thread
@@ -194,7 +195,8 @@ class Context(Injected):
             self._artifacts = []
         self._artifacts.append(artifact)
         if self._channel is not None:
-            self._send({"type": "artifact", "artifact": loads(encode(artifact))}, on_worker)
+            event = {"type": "artifact", "artifact": loads(encode(artifact))}
+            self._channel.put_blocking(event) if on_worker else self._channel.put(event)
 
     @property
     def notes(self) -> Sequence[Note]:
@@ -228,18 +230,12 @@ class Context(Injected):
         self._artifacts = artifacts
         return data
 
-    def _send(self, event: Event, on_worker: bool) -> Awaitable[None]:
-        assert self._channel is not None
-        if not on_worker:
-            return self._channel.put(event)
-        self._channel.put_blocking(event)
-        return READY
-
 
 def _copied(fields: dict[str, Any]) -> dict[str, Any]:
-    if any(type(value) in (dict, list) for value in fields.values()):
-        copy: dict[str, Any] = loads(encode(fields))
-        return copy
+    for value in fields.values():
+        if type(value) is dict or type(value) is list:
+            copy: dict[str, Any] = loads(encode(fields))
+            return copy
     return {**fields}
 
 

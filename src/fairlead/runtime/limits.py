@@ -32,11 +32,6 @@ class Gate:
         self._waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
-    @property
-    def active(self) -> int:
-        """How many run now."""
-        return self._limits.max - len(self._slots)
-
     def enter(self) -> Waiter | None:
         """Take a slot, or a place in the queue: then the future says when the slot is yours."""
         try:

@@ -41,6 +41,7 @@ class Stream:
 async def _events(start: Start, clock: Clock) -> AsyncGenerator[Event, None]:
     channel = Channel()
     buffer = channel.buffer
+    half = ROOM // 2
     task = asyncio.get_running_loop().create_task(start(channel))
     task.add_done_callback(lambda _: channel.nudge())
     try:
@@ -48,7 +49,7 @@ async def _events(start: Start, clock: Clock) -> AsyncGenerator[Event, None]:
             while buffer:
                 event = buffer.popleft()
                 # Producers are let on when half the room is free, not one by one.
-                if len(buffer) == ROOM // 2:
+                if len(buffer) == half:
                     channel.drained()
                 yield event
             channel.drained()
