@@ -136,14 +136,11 @@ def _ratios(net: dict[str, float], whole: dict[str, float], name: str) -> tuple[
 
 
 def _judge(section: Section, net: dict[str, float], whole: dict[str, float]) -> None:
-    """An import is judged by itself; a command as the process it is, against twice what the import may cost."""
+    """An import is judged by itself, a command as the process it is."""
     if FAIRLEAD in net:
         ratio = net[FAIRLEAD] / net[PYDANTIC]
         section.require(f"`{FAIRLEAD}`: at most 1.3 times `{PYDANTIC}`, net", times(ratio), ratio <= 1.3)
     for name in (HELP, CALL, BOARD):
         if name in whole:
             ratio = whole[name] / whole[PYDANTIC]
-            bound = 2 * 1.3
-            section.require(
-                f"{name}: at most {bound} times `{PYDANTIC}`, whole", times(ratio), ratio <= bound
-            )
+            section.require(f"{name}: at most 2 times `{PYDANTIC}`, whole", times(ratio), ratio <= 2)
