@@ -14,6 +14,8 @@ Default = Callable[[Any], Any]
 
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _BEYOND_64_BITS = b"0" * 19
+_LARGEST = 1.7976931348623157e308
+_NO_DIGITS = bytes(set(range(256)) - set(b"0123456789"))
 
 
 def encode(
@@ -41,7 +43,8 @@ def dumps(
 def loads(data: str | bytes | bytearray | memoryview) -> Any:
     """The value of a JSON text. Raises ValueError when it is not JSON (`NaN` and `Infinity` are not)."""
     raw = data.encode(errors="surrogatepass") if isinstance(data, str) else bytes(data)
-    if _BEYOND_64_BITS in raw.translate(_ZEROS):
+    # Most texts have too few digits in all to have so many in a row.
+    if len(raw.translate(None, _NO_DIGITS)) > 18 and _BEYOND_64_BITS in raw.translate(_ZEROS):
         return _load_exactly(raw)
     return orjson.loads(raw)
 
@@ -74,7 +77,15 @@ def _load_exactly(raw: bytes) -> Any:
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not JSON")
 
+    def finite(digits: str) -> float:
+        number = float(digits)
+        return number if abs(number) <= _LARGEST else refuse(digits[:20])
+
     try:
-        return json.loads(raw, parse_constant=refuse)
+        value = json.loads(raw, parse_constant=refuse, parse_float=finite)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+    if b"\\ud" in raw or b"\\uD" in raw:
+        # Escapes may name half a character, which is no text.
+        json.dumps(value, ensure_ascii=False).encode()
+    return value

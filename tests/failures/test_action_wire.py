@@ -33,6 +33,8 @@ CONTRACT = [
     ("INVALID_JSON_BODY", 400, 2, False),
     ("UNSUPPORTED_MEDIA_TYPE", 415, 4, False),
     ("PAYLOAD_TOO_LARGE", 413, 2, False),
+    ("METHOD_NOT_ALLOWED", 405, 4, False),
+    ("RESPONSE_TOO_LARGE", 502, 2, False),
     ("HTTP_SERVER_ERROR", 500, 1, False),
     ("DEV_SERVER_ERROR", 500, 1, False),
     ("UNTRUSTED_REMOTE_IDENTITY", 403, 3, False),

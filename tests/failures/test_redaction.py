@@ -27,6 +27,7 @@ TOKENS = [
     *("gh" + letter + "_" + ALNUM for letter in "pousr"),
     "github_pat_" + ALNUM + "_" + ALNUM,
     "glpat-" + ALNUM[:20],
+    "flk_" + ALNUM[:12] + "_" + ALNUM,
     *("xox" + letter + "-1234567890-" + ALNUM for letter in "bpasr"),
     "AKIA" + "IOSFODNN7EXAMPLE",
     "ASIA" + "IOSFODNN7EXAMPLE",

@@ -98,6 +98,14 @@ class PayloadTooLarge(Failure, code="PAYLOAD_TOO_LARGE", kind=Kind.too_large):
     """The request is larger than this surface takes."""
 
 
+class MethodNotAllowed(Failure, code="METHOD_NOT_ALLOWED", kind=Kind.unsupported):
+    """This address does not take the request's method; the Allow header lists those it takes."""
+
+
+class ResponseTooLarge(Failure, code="RESPONSE_TOO_LARGE", kind=Kind.unserializable):
+    """The answer is larger than this surface sends; ask for less at a time."""
+
+
 class HttpServerError(Failure, code="HTTP_SERVER_ERROR", kind=Kind.internal):
     """The HTTP surface failed before the action could answer."""
 

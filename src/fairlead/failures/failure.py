@@ -227,7 +227,7 @@ def _register(cls: type[Failure]) -> None:
     _load(cls.family)
     codes = _codes[cls.family]
     taken = codes.get(cls.code)
-    if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+    if taken is not None and (_home(taken), taken.__qualname__) != (_home(cls), cls.__qualname__):
         raise TypeError(
             f"{cls.__qualname__} cannot take the {cls.family} code {cls.code!r}: "
             f"{taken.__module__}.{taken.__qualname__} has it. Choose another code, or raise that class"
@@ -242,6 +242,11 @@ def _load(family: str) -> Any:
     if module is None or getattr(module.__spec__, "_initializing", False):
         module = import_module(name)
     return module
+
+
+def _home(cls: type) -> str:
+    """The file that a class is written in: one that is imported twice, under two names, has the same codes twice."""
+    return getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
 
 
 _FACTS = {"http_status": int, "exit_code": int, "retryable": bool, "category": str, "type": str, "where": str}
