@@ -450,3 +450,17 @@ async def test_the_repr_of_a_result_says_how_it_ended_and_no_data() -> None:
     app = board()
     assert repr(await app.invoke("add", {"a": 1, "b": 2})) == "Result('add', ok)"
     assert repr(await app.invoke("fail", {"code": "timeout"})) == "Result('fail', TIMEOUT)"
+
+
+async def test_a_small_artifact_can_carry_its_bytes() -> None:
+    app = App("app")
+
+    @app.action
+    async def draw(ctx: Context) -> None:
+        """Draw a picture."""
+        ctx.artifacts.add("dot.png", data=b"\x89PNG", mime_type="image/png")
+        ctx.artifacts.add("note", data="é")
+
+    png, note = (await app.invoke("draw")).artifacts
+    assert (png["uri"], png["sizeBytes"]) == ("data:image/png;base64,iVBORw==", 4)
+    assert (note["uri"], note["sizeBytes"]) == ("data:application/octet-stream;base64,w6k=", 2)

@@ -2,7 +2,9 @@
 
 import asyncio
 import enum
+import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -440,6 +442,20 @@ async def test_a_full_store_of_running_calls_forgets_none_of_them() -> None:
     ledger.gate.set()
     await asyncio.gather(*leaders, *followers)
     assert len(ledger.effects) == 3
+
+
+def test_a_kept_key_is_never_free_while_others_replay_it() -> None:
+    store = MemoryIdempotency()
+    store.claim("k", b"request")
+    store.settle("k", b"record")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            states = pool.map(lambda _: store.claim("k", b"request").state, range(20_000), chunksize=5000)
+            assert set(states) == {"replay"}
+    finally:
+        sys.setswitchinterval(interval)
 
 
 async def test_results_are_copies_in_both_directions() -> None:

@@ -87,8 +87,9 @@ async def test_memory_is_flat(use: Callable[[App, int], Awaitable[None]], calls:
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # A leak of one small object a call would show as tens of bytes a call.
-    assert sizes[1] - sizes[0] < 8 * calls // 2, sizes
+    # A leak of one small object a call would show as tens of bytes a call. Ids are made, and kept results dropped,
+    # by the batch, so that some are there or not.
+    assert sizes[1] - sizes[0] < 16 * calls // 2, sizes
 
 
 async def test_no_tasks_or_threads_are_left_behind() -> None:

@@ -35,6 +35,12 @@ class Catalogue:
         self._latest: dict[str, AnyAction] = {}
         self._versions: dict[str, AnyAction] = {}
         self._added = added
+        self._watchers: list[Callable[[AnyAction], object]] = []
+
+    def watch(self, listener: Callable[[AnyAction], object]) -> Callable[[], None]:
+        """Tell a listener of each action that is added from now on; what it gives back ends that."""
+        self._watchers.append(listener)
+        return lambda: self._watchers.remove(listener)
 
     def add(self, new: AnyAction) -> AnyAction:
         return self.add_all([new])[0]
@@ -57,6 +63,8 @@ class Catalogue:
         if current is None or _order(new.version) > _order(current.version):
             self._latest[new.name] = new
         self._added(new)
+        for listener in list(self._watchers):
+            listener(new)
         return new
 
     def find(self, name: str) -> AnyAction | None:

@@ -32,8 +32,8 @@ R = TypeVar("R")
 #: Command names of the command line; an action may not take one.
 RESERVED_NAMES: Final = frozenset(
     """
-    actions build dev diff docs doctor errors help init json lint manifest mcp
-    models package plugin plumb publish schema serve store tasks version worker
+    actions build client dev diff docs doctor errors help init json keys lint manifest mcp
+    models openapi package plugin plumb publish schema serve store tasks tools version worker
     """.split()  # noqa: SIM905  # a table reads better than a list of strings
 )
 ACTION_DOC_KEYS: Final = ("when_to_use", "when_not_to_use", "usage_notes", "input_example", "output_example")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import importlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -94,6 +95,7 @@ class App(Runtime):
         self.docs = _known("docs", docs, DOC_KEYS)
         self._door = Group(self.catalogue, "", {})
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_owner = 0
         self._loop_lock = threading.Lock()
 
     @overload
@@ -139,7 +141,9 @@ class App(Runtime):
             raise DefinitionError(
                 "invoke_sync would block the running event loop: use `await app.invoke(...)` there."
             )
-        waiting = asyncio.run_coroutine_threadsafe(self.invoke(action, input, **options), self._background())
+        waiting = asyncio.run_coroutine_threadsafe(
+            self.invoke(action, input, **options), self.background_loop()
+        )
         try:
             return waiting.result()
         except KeyboardInterrupt:
@@ -150,16 +154,18 @@ class App(Runtime):
         """Stop what `invoke_sync` started: its services, in reverse order, and its loop. Done at exit by itself."""
         with self._loop_lock:
             loop, self._loop = self._loop, None
-        if loop is not None:
+        if loop is not None and self._loop_owner == os.getpid():
             asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
 
-    def _background(self) -> asyncio.AbstractEventLoop:
+    def background_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of `invoke_sync`, on a thread of its own, where the services of such calls live."""
         with self._loop_lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+            # The thread of a loop does not live on in a process that was forked.
+            if self._loop is None or self._loop_owner != os.getpid():
+                self._loop, self._loop_owner = asyncio.new_event_loop(), os.getpid()
                 atexit.register(self.close)
-                threading.Thread(target=self._loop.run_forever, name="fairlead-loop", daemon=True).start()
+                threading.Thread(target=_run, args=(self._loop,), name="fairlead-loop", daemon=True).start()
             return self._loop
 
     def action_manifest(
@@ -175,20 +181,88 @@ class App(Runtime):
         actions = self.action_manifest(surface, exposure, **include)
         return surface_manifest(self.name, actions, attribution=describe_attribution(self.attribution))
 
+    def create_guide_doc(
+        self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any
+    ) -> str:
+        """The app's guide as Markdown: its words, and the actions that the surface shows."""
+        from fairlead.actions.guide import guide
+
+        shown = self.list_actions(surface, exposure or Exposure(**include))
+        return guide(
+            self.name,
+            shown,
+            description=self.description,
+            docs=self.docs,
+            attribution=self.attribution,
+        )
+
+    def lint(self) -> dict[str, Any]:
+        """What callers would stumble over in this app's actions: `{ok, findings}`."""
+        report: dict[str, Any] = _room("project.lint").lint_actions(self.catalogue)
+        return report
+
+    def export_docs(self, **options: Any) -> dict[str, Any]:
+        """Write the guide to a file, with `html=True` a site and with `llms=True` llms.txt."""
+        told: dict[str, Any] = _room("project.documents").export_docs(self, **options)
+        return told
+
+    def build(self, **options: Any) -> dict[str, Any]:
+        """Write manifests, launchers, docs and clients; `targets`, `out_dir`, `cwd`, `app_module`, `package`."""
+        told: dict[str, Any] = _room("project.build").build_artifacts(self, **options)
+        return told
+
+    def package(self, **options: Any) -> dict[str, Any]:
+        """Build the bundle and a wheel of it."""
+        told: dict[str, Any] = _room("project.build").package_artifacts(self, **options)
+        return told
+
+    def publish(self, **options: Any) -> dict[str, Any]:
+        """Package, and check what would be uploaded; `dry_run=False` uploads it."""
+        told: dict[str, Any] = _room("project.build").publish_artifacts(self, **options)
+        return told
+
     def cli(self, argv: Sequence[str] | None = None) -> None:
         """Run this app's command line, and exit with its code."""
-        self._surface("cli").run(self, argv)
+        _room("surfaces.cli").run(self, argv)
 
     def json_runner(self, **identity: Any) -> Any:
         """A runner for structured calls; `user` and `auth` are given here, never in a payload."""
-        return self._surface("json").JsonRunner(self, **identity)
+        return _room("surfaces.json").JsonRunner(self, **identity)
 
-    def _surface(self, name: str) -> Any:
-        """Surfaces are found by name, so that the runtime depends on none."""
-        return importlib.import_module(f"fairlead.surfaces.{name}")
+    def http(self, **options: Any) -> Any:
+        """An ASGI app that serves this one: run it with any ASGI server, or mount it in another app."""
+        return _room("surfaces.http").HttpApp(self, **options)
+
+    def mcp(self, **options: Any) -> Any:
+        """An MCP server for this app; `await server.stdio()` serves the client at the other end of the pipe."""
+        return _room("surfaces.mcp").Server(self, **options)
+
+    def tools(self, format: str = "openai", **options: Any) -> Any:
+        """This app's actions as a model provider's tools, and the way back for its calls."""
+        return _room("surfaces.llm").Tools(self, format, **options)
+
+    def client(self, **options: Any) -> Any:
+        """A client that calls this app in process, with the same words as one that calls it over HTTP."""
+        return _room("surfaces.client").Client(runtime=self, **options)
+
+    def console(self, **options: Any) -> Any:
+        """An ASGI app that serves the browser console of this one."""
+        return _room("surfaces.console").Console(self, **options)
 
 
 def _known(field: str, given: Mapping[str, Any] | None, keys: Sequence[str]) -> dict[str, Any]:
     value = checks.mapping("App", field, given or {})
     checks.known_keys(f"App: {field}", value, keys)
     return value
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _room(name: str) -> Any:
+    """Rooms above this one are found by name, so that the runtime depends on none."""
+    return importlib.import_module(f"fairlead.{name}")

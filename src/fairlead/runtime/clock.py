@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
 class Clock:
@@ -31,8 +31,28 @@ class Clock:
         return self._stamp
 
 
+#: Ids that are made already: asking the system for randomness costs as much as all the rest.
+_READY: list[str] = []
+_AT_ONCE = 64
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+# A child must not go on with its parent's ids.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_READY.clear)
+
+
 def random_id() -> str:
     """A random UUID (version 4), several times cheaper than the standard library's."""
-    digits = os.urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    try:
+        return _READY.pop()
+    except IndexError:
+        first, *others = _random_ids()
+        _READY.extend(others)
+        return first
+
+
+def _random_ids() -> Iterator[str]:
+    digits = os.urandom(16 * _AT_ONCE).hex()
+    for at in range(0, len(digits), 32):
+        d = digits[at : at + 32]
+        yield f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{_VARIANTS[d[16]]}{d[17:20]}-{d[20:]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from math import isfinite
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -27,12 +26,22 @@ if TYPE_CHECKING:
 
 #: The newest log entries an envelope carries; a stream carries them all.
 MAX_LOGS = 10_000
-_PLAIN_INT = 2**63
+_INT64 = 2**63
+#: What cannot change.
+_LASTING = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, bool, type(None)})
+#: Neither "there is none" nor yes and no is a secret.
+_SECRETS = frozenset({str, int})
 
 
 #: Something an action said: level, message, percent, fields, time. Without a level it is a progress report.
-#: Words are redacted and times are spelled when somebody looks, which is rare.
-Note = tuple[str | None, str | None, float | None, dict[str, Any], float]
+#: Words are redacted and times are spelled when somebody looks, which is rare. Fields that could change until
+#: then are redacted at once, and kept as JSON.
+Note = tuple[str | None, str | None, float | None, dict[str, Any] | bytes, float]
+
+
+#: A call's result as it is kept in memory: data and artifacts as JSON, what was said, and who redacts that.
+Record = tuple[bytes, bytes, Sequence[Note], "Runtime"]
 
 
 class Services(dict[str, Any]):
@@ -161,14 +170,25 @@ class Context(Injected):
             self._runtime.workers.reclaim()
             unsubscribe()
 
-    def say(self, note: Note) -> Awaitable[None]:
-        """Record a log entry or a progress report, and pass it to whoever is streaming."""
+    def say(
+        self, level: str | None, text: str | None, percent: float | None, fields: dict[str, Any]
+    ) -> Awaitable[None]:
+        """Record a log entry or a progress report, and pass it to whoever is streaming. The fields are now ours."""
         on_worker = self._loop_thread != 0 and get_ident() != self._loop_thread
         if on_worker:
             # Sync code of a cancelled call stops where it next says something.
             self.signal.check()
         if self._closed:
             return READY
+        runtime = self._runtime
+        if type(text) is not str and text is not None:
+            text = str(text)
+        told: dict[str, Any] | bytes = fields
+        for value in fields.values():
+            if type(value) not in _LASTING or type(runtime.redactor) is not Redactor:
+                told = encode(shown(fields, runtime.redactor))
+                break
+        note = (level, text, percent, told, runtime.wall())
         notes = self._notes
         if notes is None:
             self._notes = [note]
@@ -179,10 +199,7 @@ class Context(Injected):
         channel = self._channel
         if channel is None:
             return READY
-        event = _event(note, self._runtime)
-        if event["fields"]:
-            # Whoever hears it may change it, and the envelope must not change with it.
-            event["fields"] = _copied(event["fields"])
+        event = _event(note, runtime)
         return channel.put(event) if not on_worker else channel.put_blocking(event)
 
     def announce(self, artifact: dict[str, Any]) -> None:
@@ -207,42 +224,51 @@ class Context(Injected):
         """What was said, as the envelope lists it."""
         return [_entry(note, self._runtime) for note in self.notes]
 
-    def record(self, data: Any) -> bytes:
-        """This call's result as an idempotency store keeps it: redacted, and independent of what its caller does."""
-        if self._notes is None and self._artifacts is None and type(data) is dict:
-            with suppress(TypeError):
-                return orjson.dumps((data, (), ()))
-        redact = self._runtime.redactor.text
-        notes = [
-            (level, None if text is None else redact(text), percent, fields, time)
-            for level, text, percent, fields, time in self.notes
-        ]
-        return encode((data, notes, self._artifacts or ()))
+    def record(self, data: Any) -> Record:
+        """This call's result, to be kept: independent of what its caller does with it."""
+        try:
+            spelled = orjson.dumps(data)
+        except TypeError:
+            spelled = encode(data)
+        artifacts = b"[]" if self._artifacts is None else encode(self._artifacts)
+        return spelled, artifacts, self._notes or (), self._runtime
 
-    def replay(self, record: bytes) -> Any:
+    def replay(self, kept: Record | bytes) -> Any:
         """Take over what an earlier call with the same key said and made; gives its data, or raises its failure."""
-        kept = loads(record)
-        if isinstance(kept, dict):
-            raise wire.parse(kept["error"])
-        data, notes, artifacts = kept
+        told = loads(kept if isinstance(kept, bytes) else spelled(kept))
+        if isinstance(told, dict):
+            raise wire.parse(told["error"])
+        data, artifacts, notes = told
         self.replayed = True
-        self._notes = [tuple(note) for note in notes]
+        self._notes = [
+            (level, text, percent, encode(fields), time) for level, text, percent, fields, time in notes
+        ]
         self._artifacts = artifacts
         return data
 
 
-def _copied(fields: dict[str, Any]) -> dict[str, Any]:
-    for value in fields.values():
-        if type(value) is dict or type(value) is list:
-            copy: dict[str, Any] = loads(encode(fields))
-            return copy
-    return {**fields}
+def spelled(record: Record) -> bytes:
+    """A record as JSON, redacted: what a store elsewhere keeps."""
+    data, artifacts, notes, runtime = record
+    redact = runtime.redactor.text
+    told = [
+        (level, None if text is None else redact(text), percent, _fields(fields, runtime), time)
+        for level, text, percent, fields, time in notes[-MAX_LOGS:]
+    ]
+    return b"[%b,%b,%b]" % (data, artifacts, encode(told))
+
+
+def _fields(kept: dict[str, Any] | bytes, runtime: Runtime) -> dict[str, Any]:
+    """A note's fields as somebody may see them, and change them."""
+    told: dict[str, Any] = loads(kept) if type(kept) is bytes else shown(kept, runtime.redactor)
+    return told
 
 
 def _event(note: Note, runtime: Runtime) -> Event:
     """A note as a stream tells it."""
-    level, text, percent, fields, moment = note
+    level, text, percent, kept, moment = note
     message = None if text is None else runtime.redactor.text(text)
+    fields = _fields(kept, runtime) if kept else {}
     time = runtime.clock.stamp(moment)
     if level is None:
         return {"type": "progress", "message": message, "percent": percent, "fields": fields, "time": time}
@@ -253,7 +279,6 @@ def _entry(note: Note, runtime: Runtime) -> dict[str, Any]:
     """A note as an envelope lists it."""
     event = _event(note, runtime)
     if event.pop("type") == "log":
-        event["fields"] = {**event["fields"]}
         return event
     fields = {"type": "progress", "percent": event["percent"], **event["fields"]}
     message = event["message"] or "Progress update."
@@ -269,27 +294,18 @@ class Logger:
         self._context = context
 
     def debug(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
-        return self._log("debug", message, {**fields, **more} if fields else more)
+        return self._context.say("debug", message, None, {**fields, **more} if fields else more)
 
     def info(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
-        return self._log("info", message, {**fields, **more} if fields else more)
+        return self._context.say("info", message, None, {**fields, **more} if fields else more)
 
     def warn(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
-        return self._log("warn", message, {**fields, **more} if fields else more)
+        return self._context.say("warn", message, None, {**fields, **more} if fields else more)
 
     def error(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
-        return self._log("error", message, {**fields, **more} if fields else more)
+        return self._context.say("error", message, None, {**fields, **more} if fields else more)
 
     warning = warn
-
-    def _log(self, level: str, message: str, fields: dict[str, Any]) -> Awaitable[None]:
-        context = self._context
-        runtime = context._runtime
-        if fields:
-            fields = shown(fields, runtime.redactor)
-        if type(message) is not str:
-            message = str(message)
-        return context.say((level, message, None, fields, runtime.wall()))
 
 
 class Progress:
@@ -306,12 +322,8 @@ class Progress:
         percent: float | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> Awaitable[None]:
-        context = self._context
-        runtime = context._runtime
-        told = shown(fields, runtime.redactor) if fields else {}
-        text = None if message is None else str(message)
         share = None if percent is None or not isfinite(percent) else float(percent)
-        return context.say((None, text, share, told, runtime.wall()))
+        return self._context.say(None, message, share, {**fields} if fields else {})
 
 
 class Artifacts:
@@ -327,13 +339,17 @@ class Artifacts:
         name: str | None = None,
         *,
         uri: str | None = None,
+        data: bytes | str | None = None,
         mime_type: str | None = None,
         size_bytes: int | None = None,
         type: str = "file",
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Announce something the call made; gives the record that callers will see."""
+        """Announce something the call made; gives the record that callers will see.
+
+        `data` carries the thing itself, when it is small, in place of a `uri` that leads to it.
+        """
         context = self._context
         redactor = context._runtime.redactor
         record: dict[str, Any] = {
@@ -342,43 +358,45 @@ class Artifacts:
             "name": name,
             "mimeType": mime_type,
         }
+        if data is not None:
+            data = data.encode() if isinstance(data, str) else data
+            size_bytes = len(data)
         record |= {"uri": uri, "sizeBytes": None if size_bytes is None else int(size_bytes)}
         record = {key: shown(value, redactor) for key, value in record.items() if value is not None}
+        if data is not None:
+            record["uri"] = _data_uri(data, mime_type)
         record["metadata"] = shown(metadata, redactor) if metadata else {}
         context.announce(record)
         return record
 
 
+def _data_uri(data: bytes, mime_type: str | None) -> str:
+    from base64 import b64encode
+
+    return f"data:{mime_type or 'application/octet-stream'};base64,{b64encode(data).decode()}"
+
+
 def shown(value: Any, redactor: Redactor) -> Any:
     """A value as others may see it: redacted, and JSON all the way down."""
     if type(value) is dict and type(redactor) is Redactor:
-        flat = _shown_flat(value, redactor)
-        if flat is not None:
-            return flat
+        # The common case in one pass: a few plain values under plain names.
+        told: dict[str, Any] = {}
+        for key, item in value.items():
+            kind = type(item)
+            if type(key) is not str or not (kind in _PLAIN or (kind is int and -_INT64 < item < _INT64)):
+                break
+            name, secret = redactor.field(key)
+            if secret and kind in _SECRETS:
+                told[name] = redactor.placeholder
+            else:
+                told[name] = redactor.text(item) if kind is str else item
+        else:
+            return told
     hidden = redactor.value(value)
     try:
         return jsonable(hidden)
     except NotJsonable:
         return _plain(hidden)
-
-
-def _shown_flat(fields: dict[Any, Any], redactor: Redactor) -> dict[str, Any] | None:
-    """The common case in one pass: a few plain values under plain names. None if it is anything else."""
-    told: dict[str, Any] = {}
-    for key, value in fields.items():
-        kind = type(value)
-        if type(key) is not str:
-            return None
-        name = redactor.text(key)
-        if kind is bool or value is None:
-            told[name] = value
-        elif kind is not str and not (kind is int and -_PLAIN_INT < value < _PLAIN_INT):
-            return None
-        elif redactor.names.match(key):
-            told[name] = redactor.placeholder
-        else:
-            told[name] = redactor.text(value) if kind is str else value
-    return told
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from typing import Literal, NamedTuple, Protocol
 
 
@@ -44,15 +43,8 @@ _CONFLICT = Claim("conflict")
 Waiting = asyncio.Future[bytes | None]
 
 
-class _Entry:
-    """A key: what was asked, and, when that has been done, what it gave and until when it is kept."""
-
-    __slots__ = ("digest", "expires", "record")
-
-    def __init__(self, digest: int) -> None:
-        self.digest = digest
-        self.expires = 0.0
-        self.record: bytes | None = None
+#: A key: a digest of what was asked, and, when that has been done, what it gave and until when it is kept.
+_Entry = tuple[int, bytes | None, float]
 
 
 class MemoryIdempotency:
@@ -64,51 +56,60 @@ class MemoryIdempotency:
         self.ttl = ttl
         self.max_entries = max_entries
         # Old entries go in batches: dropping the first of a dict one by one is slow.
-        self._full = max_entries + max_entries // 8
+        self._full = max_entries + max_entries // 4
         self._monotonic = monotonic
-        #: The most recently used last.
+        #: The newest last.
         self._entries: dict[str, _Entry] = {}
+        #: Keys whose record was asked for again since they were last looked through.
+        self._replayed: set[str] = set()
         self._waiting: dict[str, list[Waiting]] = {}
         self._lock = threading.Lock()
 
     def claim(self, key: str, request: bytes) -> Claim:
         # The hash is salted anew in each process, which is as long as this store lives.
-        new = _Entry(hash(request))
+        new = (hash(request), None, 0.0)
         # One step, so that of two threads only one is first, without a lock.
         entry = self._entries.setdefault(key, new)
         return FRESH if entry is new else self._again(key, entry, new)
 
     def _again(self, key: str, entry: _Entry, new: _Entry) -> Claim:
+        digest, record, expires = entry
         with self._lock:
-            if entry.record is None:
-                return _IN_FLIGHT if entry.digest == new.digest else _CONFLICT
-            self._entries.pop(key, None)
-            if entry.expires <= self._monotonic():
+            if record is None:
+                return _IN_FLIGHT if digest == new[0] else _CONFLICT
+            if expires <= self._monotonic():
+                self._entries.pop(key, None)
                 return FRESH if self._entries.setdefault(key, new) is new else _IN_FLIGHT
-            self._entries[key] = entry  # at the recent end
-            return Claim("replay", entry.record) if entry.digest == new.digest else _CONFLICT
+            self._replayed.add(key)
+            return Claim("replay", record) if digest == new[0] else _CONFLICT
 
     def settle(self, key: str, record: bytes | None, shared: bytes | None = None) -> None:
         entries = self._entries
         entry = entries.get(key)
-        if entry is None or entry.record is not None:
+        if entry is None or entry[1] is not None:
             return
         if record is None:
             entries.pop(key, None)
         else:
-            entry.expires = self._monotonic() + self.ttl
-            entry.record = record
+            entries[key] = (entry[0], record, self._monotonic() + self.ttl)
             if len(entries) > self._full:
                 self._evict()
         if self._waiting:
             self._wake(key, shared if record is None else record)
 
     def _evict(self) -> None:
-        """Drop the least recently used; those that run now stay."""
+        """Drop the oldest; those that run now stay, and those that were replayed stay once more."""
+        entries = self._entries
         with self._lock:
-            kept = (key for key, entry in list(self._entries.items()) if entry.record is not None)
-            for key in list(islice(kept, len(self._entries) - self.max_entries)):
-                self._entries.pop(key, None)
+            excess = len(entries) - self.max_entries
+            for key in list(entries):
+                if excess <= 0:
+                    break
+                if key in self._replayed:
+                    self._replayed.discard(key)
+                elif entries[key][1] is not None:
+                    del entries[key]
+                    excess -= 1
 
     async def wait(self, key: str) -> bytes | None:
         waiter: Waiting = asyncio.get_running_loop().create_future()
@@ -116,8 +117,8 @@ class MemoryIdempotency:
             self._waiting.setdefault(key, []).append(waiter)
         # It may have been settled just before: then nobody is left to wake this one.
         entry = self._entries.get(key)
-        if entry is None or entry.record is not None:
-            self._wake(key, None if entry is None else entry.record)
+        if entry is None or entry[1] is not None:
+            self._wake(key, None if entry is None else entry[1])
         return await waiter
 
     def _wake(self, key: str, told: bytes | None) -> None:

@@ -1,4 +1,4 @@
-"""Who is calling, as one stable text, and what was asked, as one digest. No two callers or requests look alike.
+"""Who is calling, as one stable text, and what was asked, as one spelling. No two callers or requests look alike.
 
 Keys, kept results, confirmations and rates all rest on this. What cannot be told apart is refused.
 """
@@ -17,24 +17,29 @@ from fairlead.failures import Failure, Kind
 _PASSING = frozenset({"exp", "iat", "nbf", "jti", "nonce", "auth_time"})
 #: Credentials do too, but they are all there is to know the caller by, unless one of these is there.
 _CREDENTIALS = frozenset({"token", "access_token"})
+_FLEETING = _PASSING | _CREDENTIALS
 _NAMES = frozenset({"sub", "id", "user_id", "uid", "username", "email", "client_id"})
+_LONGEST_KEY = 255
+_LONGEST_REQUEST = 256
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def caller_of(user: Any, auth: Any) -> str:
     """The caller as text: the user if there is one, else what the credentials say, else nobody."""
-    if user is not None:
-        return f"user:{_stable(user)}"
-    if auth is not None:
-        return f"auth:{_stable(auth)}"
-    return ""
+    whose, identity = ("auth", auth) if user is None else ("user", user)
+    if identity is None:
+        return ""
+    if type(identity) is dict and _FLEETING.isdisjoint(identity):
+        spelled = _exact(identity)
+        if spelled is not None:
+            return f"{whose}:{spelled.decode()}"
+    return f"{whose}:{_stable(identity)}"
 
 
 def _stable(identity: Any) -> str:
     """The identity as text without line breaks, and without the credentials themselves."""
-    if type(identity) is dict or isinstance(identity, Mapping):
-        if not _PASSING.isdisjoint(identity):
-            identity = {key: value for key, value in identity.items() if key not in _PASSING}
+    if isinstance(identity, Mapping):
+        identity = {key: value for key, value in identity.items() if key not in _PASSING}
         if not _CREDENTIALS.isdisjoint(identity):
             if _NAMES.isdisjoint(identity):
                 return hashlib.sha256(_canonical(identity)).hexdigest()
@@ -53,32 +58,57 @@ def _stable(identity: Any) -> str:
         ) from exc
 
 
-def request_of(value: Any) -> bytes:
-    """A digest of validated input: equal requests have equal ones, however they were spelled, and others have not."""
+def plain_request_of(value: dict[str, Any]) -> bytes:
+    """The same as `request_of`, for input that is JSON already: its nulls are nothing else."""
     try:
-        return hashlib.sha256(_canonical(value)).digest()
+        spelled = orjson.dumps(value, None, _CANONICAL)
+    except TypeError:  # integers beyond 64 bits
+        return request_of(value)
+    return spelled if len(spelled) <= _LONGEST_REQUEST else _digest(spelled)
+
+
+def request_of(value: Any) -> bytes:
+    """Validated input in canonical form: equal requests have equal ones, however spelled, and others have not."""
+    try:
+        spelled = _canonical(value)
+        return spelled if len(spelled) <= _LONGEST_REQUEST else _digest(spelled)
     except _Unreadable as exc:
         raise Failure(
             Kind.misconfigured,
             f"The input cannot be told apart from others: {exc}. "
             "Take types that have a value of their own where calls have keys or need confirmation.",
         ) from exc
+    except RecursionError:
+        raise Failure(Kind.invalid_input, "The input is nested too deeply.") from None
+
+
+def key_of(given: str) -> str:
+    """An idempotency key as it is kept: one of any length takes little room."""
+    return given if len(given) <= _LONGEST_KEY else hashlib.sha256(given.encode(errors="replace")).hexdigest()
+
+
+def _digest(spelled: bytes) -> bytes:
+    """What is long is kept as a digest; the mark keeps it apart from what is short."""
+    return b"sha256:" + hashlib.sha256(spelled).digest()
 
 
 class _Unreadable(Exception):
     """A value whose content cannot be read without using it up, or at all."""
 
 
+def _exact(value: Any) -> bytes | None:
+    """The value as plain JSON, if that says all there is to it."""
+    try:
+        spelled = orjson.dumps(value, None, _CANONICAL)
+    except TypeError:
+        return None
+    # Numbers that are not finite are spelled null, too. (`in` would take twice as long as `find`.)
+    return spelled if spelled.find(b"null") < 0 else None
+
+
 def _canonical(value: Any) -> bytes:
     """One spelling for equal values. Nothing is left out, masked or made to look like something else."""
-    try:
-        spelled = orjson.dumps(value, option=_CANONICAL)
-    except TypeError:
-        spelled = b"null"
-    # Numbers that are not finite are spelled null, too.
-    if b"null" not in spelled:
-        return spelled
-    return orjson.dumps(_tagged(value), option=orjson.OPT_SORT_KEYS)
+    return _exact(value) or orjson.dumps(_tagged(value), option=orjson.OPT_SORT_KEYS)
 
 
 def _tagged(value: Any) -> Any:

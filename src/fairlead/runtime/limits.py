@@ -61,12 +61,9 @@ class Gate:
         if self._waiters:
             self._hand_out()
 
-    def leave_after(self, straggler: Straggler | None) -> None:
+    def leave_after(self, straggler: Straggler) -> None:
         """Leave, when the work has really stopped."""
-        if straggler is None:
-            self.leave()
-        else:
-            straggler.add_done_callback(lambda _: self.leave())
+        straggler.add_done_callback(lambda _: self.leave())
 
     def give_up(self, waiter: Waiter) -> None:
         """Leave the queue; a slot that came just now is given back."""
@@ -114,7 +111,8 @@ class MemoryRates:
 
     def take(self, key: str, limit: int, per: float) -> float:
         now = self._monotonic()
-        with self._lock:
+        self._lock.acquire()
+        try:
             following = self._next.get(key, now)
             if following < now:
                 following = now
@@ -125,7 +123,9 @@ class MemoryRates:
             self._next[key] = following
             if len(self._next) > self._max_keys:
                 self._forget(now)
-        return 0.0
+            return 0.0
+        finally:
+            self._lock.release()
 
     def _forget(self, now: float) -> None:
         """Drop callers whose calls have all been spread; if none, the oldest half."""

@@ -14,7 +14,7 @@ from fairlead.runtime.context import Context
 PermissionChecker = Callable[[Action[..., Any], Any, Context], bool | str | Awaitable[bool | str]]
 
 
-def declared_permissions(action: Action[..., Any], input: Any, context: Context) -> bool | str:
+def declared_permissions(action: Action[..., Any], input: Any, context: Context) -> bool:
     """The default checker: the caller must hold every permission that the action declares."""
     missing = [needed for needed in action.permissions if not _holds(granted(context), needed)]
     if not missing:
@@ -25,7 +25,11 @@ def declared_permissions(action: Action[..., Any], input: Any, context: Context)
             f"Action {action.name!r} needs {_listed(missing)}, and the call carries no identity.",
             details={"permissions": missing},
         )
-    return f"Action {action.name!r} needs {_listed(missing)}, which the caller does not have."
+    raise Failure(
+        Kind.forbidden,
+        f"Action {action.name!r} needs {_listed(missing)}, which the caller does not have.",
+        details={"permissions": missing},
+    )
 
 
 def granted(context: Context) -> set[str]:

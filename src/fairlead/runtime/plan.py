@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.context import Context
+from fairlead.runtime.identity import plain_request_of, request_of
 from fairlead.runtime.limits import Gate
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
@@ -54,6 +55,7 @@ class Plan:
         "open",
         "output",
         "repair",
+        "request_of",
         "streams",
         "surfaces",
         "threaded",
@@ -81,6 +83,7 @@ class Plan:
         self.checker = checker
         self.repair = (action.preflight or preflight) == "repair"
         self.validate = action.input.validate
+        self.request_of = plain_request_of if action.input.plain else request_of
         self.drop_blanks = action.input.drop_blanks if self.repair else None
         self.keyed = action.side_effects != "read"
         self.gate = Gate(action.name, action.concurrency) if action.concurrency.max else None

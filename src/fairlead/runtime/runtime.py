@@ -32,11 +32,11 @@ from fairlead.failures import action as wire
 from fairlead.runtime import telemetry
 from fairlead.runtime.clock import Clock, random_id
 from fairlead.runtime.confirmation import Confirmations
-from fairlead.runtime.context import Context, Services
+from fairlead.runtime.context import Context, Record, Services, spelled
 from fairlead.runtime.events import Channel
 from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
 from fairlead.runtime.idempotency import FRESH, Claim, IdempotencyStore, MemoryIdempotency
-from fairlead.runtime.identity import request_of
+from fairlead.runtime.identity import key_of
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter, limits_of
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, dumped
@@ -99,6 +99,8 @@ class Runtime:
         self._idempotency: IdempotencyStore = (
             MemoryIdempotency(monotonic=self.clock.monotonic) if idempotency is None else idempotency
         )
+        #: Whether records can be kept as they are: nothing is spelled out until it is asked for again.
+        self._in_memory = type(self._idempotency) is MemoryIdempotency
         self._rates: RateStore = MemoryRates(self.clock.monotonic) if rates is None else rates
         self._confirmations = Confirmations(self.clock, confirmation_ttl, confirmation_secret)
         self._lifespan = Lifespan(services or {})
@@ -328,7 +330,7 @@ class Runtime:
             raise Failure(Kind.cancelled, "Action was cancelled before execution.")
         token = None
         if action.requires_confirmation:
-            token = self._confirmations.check(context, confirm, request_of(context.input))
+            token = self._confirmations.check(context, confirm, plan.request_of(context.input))
         if self._lifespan.waiting:
             await within(context, self._lifespan.start(), limits)
         if plan.checker is not None:
@@ -337,14 +339,14 @@ class Runtime:
                 await within(context, permitted(answer), limits)
         key = None
         if context.idempotency_key is not None and plan.keyed:
-            key = f"{plan.label}\n{context.caller}\n{context.idempotency_key}"
-            claim = self._idempotency.claim(key, request_of(context.input))
+            key = f"{plan.label}\n{context.caller}\n{key_of(context.idempotency_key)}"
+            claim = self._idempotency.claim(key, plan.request_of(context.input))
             if claim is not FRESH:
                 record = await self._kept(plan, context, limits, key, claim)
                 if record is not None:
                     return context.replay(record)
         kept = shared = None
-        inside = False
+        gate, inside = plan.gate, False
         try:
             if action.deprecation is not None:
                 self._warn(action.deprecation, context)
@@ -354,10 +356,10 @@ class Runtime:
                 wait = self._rates.take(meter, rate.limit, rate.per)
                 if wait != 0.0:
                     await within(context, too_often(action.name, rate, wait), limits)
-            if plan.gate is not None:
-                waiter = plan.gate.enter()
+            if gate is not None:
+                waiter = gate.enter()
                 if waiter is not None:
-                    await self._queued(plan.gate, waiter, context, limits or Limits(action))
+                    await self._queued(gate, waiter, context, limits or Limits(action))
                 inside = True
             if token is not None:
                 self._confirmations.spend(token)
@@ -381,10 +383,10 @@ class Runtime:
                 shared = self._shared(exc)
             raise
         finally:
-            if inside and plan.gate is not None:
-                plan.gate.leave_after(None if limits is None else limits.straggler)
+            straggler = None if limits is None else limits.straggler
+            if gate is not None and inside:
+                gate.leave() if straggler is None else gate.leave_after(straggler)
             if key is not None:
-                straggler = None if limits is None else limits.straggler
                 if straggler is not None:
                     self._settle_later(plan, context, key, straggler)
                 else:
@@ -401,9 +403,10 @@ class Runtime:
         }
         context.logger.warn("Action is deprecated.", fields)
 
-    def _recorded(self, context: Context, data: Any) -> bytes | None:
+    def _recorded(self, context: Context, data: Any) -> Record | bytes | None:
         try:
-            return context.record(data)
+            record = context.record(data)
+            return record if self._in_memory else spelled(record)
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
             report("A result could not be kept for its idempotency key.")
@@ -416,7 +419,7 @@ class Runtime:
 
     async def _kept(
         self, plan: Plan, context: Context, limits: Limits | None, key: str, claim: Claim | Awaitable[Claim]
-    ) -> bytes | None:
+    ) -> Record | bytes | None:
         """What the first call with the same key gave; None if this is the first."""
         while True:
             if not isinstance(claim, Claim):
@@ -431,7 +434,7 @@ class Runtime:
                 told = await (waiting if limits is None else interruptible(context, waiting, limits))
             if told is not None:
                 return told
-            claim = self._idempotency.claim(key, request_of(context.input))
+            claim = self._idempotency.claim(key, plan.request_of(context.input))
 
     async def _claimed(self, key: str, claim: Awaitable[Claim]) -> Claim:
         """Hear what a store elsewhere says. Who is cancelled meanwhile gives a claim back that comes too late."""
@@ -449,9 +452,10 @@ class Runtime:
             asking.add_done_callback(give_back)
             raise
 
-    def _settle(self, key: str, kept: bytes | None, shared: bytes | None) -> Awaitable[None] | None:
+    def _settle(self, key: str, kept: Record | bytes | None, shared: bytes | None) -> Awaitable[None] | None:
         try:
-            pending = self._idempotency.settle(key, kept, shared)
+            # Our own store in memory keeps what it is given, so it is given the record itself.
+            pending = self._idempotency.settle(key, kept, shared)  # type: ignore[arg-type]
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
             report("The idempotency store failed to keep a result.")

@@ -8,6 +8,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from fairlead.schema.basics import tidy
 from fairlead.schema.compiled import Mode
 from fairlead.schema.strictness import Core
 
@@ -17,13 +18,6 @@ _SINGLES = frozenset({
     "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
     "unevaluatedItems", "unevaluatedProperties",
 })  # fmt: skip
-_ORDER = {
-    key: n
-    for n, key in enumerate(
-        ("$ref", "title", "description", "type", "const", "enum", "format", "pattern", "properties",
-         "required", "additionalProperties", "prefixItems", "items", "anyOf", "oneOf", "allOf")
-    )
-}  # fmt: skip
 _LARGEST = 20_000
 
 
@@ -149,9 +143,7 @@ def _siblings(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
     schema.pop("discriminator", None)  # OpenAPI's word, and its mapping would name definitions that are gone
-    if "properties" in schema:
-        schema.setdefault("required", [])
-    return dict(sorted(schema.items(), key=lambda item: (_ORDER.get(item[0], len(_ORDER)), item[0])))
+    return tidy(schema)
 
 
 def _reaches(start: str, goal: str, definitions: dict[str, Any]) -> bool:

@@ -77,7 +77,7 @@ def _adapt_class(cls: type, done: dict[Any, Any]) -> Any:
 def _adapt_typed_dict(cls: Any, done: dict[Any, Any]) -> Any:
     shell = _shell(cls.__name__, cls)
     done[cls] = shell
-    shell.__annotations__ = {name: _adapt(hint, done) for name, hint in _hints(cls).items()}
+    shell.__annotations__ = {name: _adapt(hint, done) for name, hint in hints_of(cls).items()}
     shell.__required_keys__ = cls.__required_keys__
     shell.__optional_keys__ = cls.__optional_keys__
     return shell
@@ -173,7 +173,7 @@ def _members(cls: type) -> Callable[[], list[Member]] | None:
 def _struct_members(cls: Any) -> list[Member]:
     import msgspec
 
-    hints = _hints(cls)
+    hints = hints_of(cls)
     return [
         Member(
             f.encode_name,
@@ -190,7 +190,7 @@ def _struct_members(cls: Any) -> list[Member]:
 def _attrs_members(cls: Any) -> list[Member]:
     import attrs
 
-    hints = _hints(cls)
+    hints = hints_of(cls)
     return [
         Member(
             f.alias,
@@ -208,7 +208,7 @@ def _attrs_members(cls: Any) -> list[Member]:
 def _dataclass_members(cls: Any) -> list[Member]:
     from dataclasses import MISSING, fields
 
-    hints = _hints(cls)
+    hints = hints_of(cls)
     return [
         Member(
             f.name,
@@ -255,12 +255,12 @@ def _is_foreign(hint: Any) -> bool:
 
 def _known_hints(cls: type) -> list[Any]:
     try:
-        return list(_hints(cls).values())
+        return list(hints_of(cls).values())
     except NameError:
         return []
 
 
-def _hints(cls: Any) -> dict[str, Any]:
+def hints_of(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(
         cls, include_extras=True, localns=names_around(cls, vars(sys.modules[cls.__module__]))
     )

@@ -6,7 +6,7 @@ Defaults stay with the function: what a caller leaves out is left out of the res
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from fairlead.schema.compiled import Schema
@@ -32,6 +32,7 @@ class Signature:
 
         self._function = function
         self._name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
+        self._shape_name = self._name.rpartition(".")[2] or "input"
         self._hints = _hints(function)
         self._parameters = [each for each in signature(function).parameters.values() if each.name not in skip]
         for parameter in self._parameters:
@@ -41,33 +42,60 @@ class Signature:
         """One object shape; names that are left in it are looked up as `schema_of` does."""
         from fairlead.schema.docstrings import parameters
         from fairlead.schema.hints import typed_dict
-        from fairlead.schema.typed import typed
+        from fairlead.schema.typed import Typed, typed
 
         told = parameters(getattr(self._function, "__doc__", None))
+        basic = self._basic(told)
+        if basic is not None:
+            return Schema(Typed(basic))
         fields = {
             each.name: _field(each, self._hints.get(each.name, Any), told.get(each.name))
             for each in self._parameters
         }
-        shape = typed_dict(self._name.rpartition(".")[2] or "input", fields, {"extra": "forbid"})
+        shape = typed_dict(self._shape_name, fields, {"extra": "forbid"})
         try:
             return typed(shape, module)
         except TypeError as error:
             raise TypeError(f"The parameters of {self._name}() cannot be described: {error}") from error
 
+    def _basic(self, told: Mapping[str, str]) -> dict[str, Any] | None:
+        """The core schema, where all parameters are of basic types."""
+        from fairlead.schema import basics
+
+        fields: dict[str, Any] = {}
+        for each in self._parameters:
+            hint = self._hints.get(each.name, Any)
+            core = basics.core(hint)
+            if core is None or type(each.default).__module__.startswith("pydantic."):
+                return None
+            extra = {} if each.default is each.empty else _shown_default(each.default)
+            text = _description(hint, told.get(each.name))
+            required = each.default is each.empty
+            fields[each.name] = basics.field(core, required=required, description=text, **extra)
+        return basics.record(self._shape_name, fields)
+
 
 def advertise(hint: Any, default: Any) -> Any:
     """The hint with a default that is shown to callers but never filled in."""
     from pydantic import Field
+
+    shown = _shown_default(default)
+    extra: Any = next((e for e in map(_extra, _metadata(hint)) if e is not None), {})
+    if not shown or not isinstance(extra, dict):
+        return hint
+    return Annotated[hint, Field(json_schema_extra={**extra, **shown})]
+
+
+def _shown_default(default: Any) -> dict[str, Any]:
+    """A default as JSON Schema tells it; nothing where JSON has no word for it."""
+    if type(default) in (str, int, bool, type(None)):
+        return {"default": default}
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
-        shown = to_jsonable_python(default, inf_nan_mode="strings")
+        return {"default": to_jsonable_python(default, inf_nan_mode="strings")}
     except (PydanticSerializationError, RecursionError):
-        return hint
-    extra: Any = next((e for e in map(_extra, _metadata(hint)) if e is not None), {})
-    if not isinstance(extra, dict):
-        return hint
-    return Annotated[hint, Field(json_schema_extra={**extra, "default": shown})]
+        return {}
 
 
 def _field(parameter: Parameter, hint: Any, told: str | None) -> Any:

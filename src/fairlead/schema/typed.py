@@ -13,16 +13,16 @@ from fairlead.schema.jsonable import jsonable
 
 
 class Typed:
-    """A type hint compiled to pydantic's validator and serializer, strict where JSON is unambiguous."""
+    """A core schema compiled to pydantic's validator and serializer, strict where JSON is unambiguous."""
 
-    def __init__(self, hint: Any, module: str | None = None) -> None:
+    def __init__(self, core: Any) -> None:
         from pydantic_core import SchemaSerializer, SchemaValidator
 
         from fairlead.schema.blanks import plan_of_core
         from fairlead.schema.plain import is_plain
         from fairlead.schema.strictness import tighten
 
-        self.core = tighten(core_of(hint, module))
+        self.core = tighten(core)
         validator = SchemaValidator(self.core, None, _use_prebuilt=False)
         self.validate: Callable[[Any], Any] = validator.validate_python
         self.plain = is_plain(self.core)
@@ -42,6 +42,11 @@ class Typed:
         return read(error, self.core)
 
     def document(self, mode: Mode) -> dict[str, Any]:
+        from fairlead.schema import basics
+
+        basic = basics.document(self.core)
+        if basic is not None:
+            return basic
         from fairlead.schema.document import document
 
         return document(self.core, mode)
@@ -56,17 +61,21 @@ def typed(hint: Any, module: str | None = None) -> Schema:
 
     Names in it are looked up where the caller of this package stands, or else in the module that is named.
     """
-    return Schema(Typed(hint, module))
+    return Schema(Typed(core_of(hint, module)))
 
 
 def core_of(hint: Any, module: str | None = None) -> Any:
     """Pydantic's core schema for a hint, with names resolved where the user wrote it."""
-    from pydantic import PydanticSchemaGenerationError
-    from pydantic.errors import PydanticUserError
-    from pydantic_core.core_schema import any_schema
+    from fairlead.schema import basics
 
     if hint is Any:
-        return any_schema()
+        return {"type": "any"}
+    basic = basics.core(hint)
+    if basic is not None:
+        return basic
+    from pydantic import PydanticSchemaGenerationError
+    from pydantic.errors import PydanticUserError
+
     name = getattr(hint, "__qualname__", None) or repr(hint)
     try:
         module = module or module_around()
