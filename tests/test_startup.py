@@ -15,6 +15,7 @@ LOOP = ["asyncio", "logging", "ssl", "subprocess"]
 PLUGINS = ["importlib.metadata", "pydantic.plugin._loader", "zipfile", "email"]
 
 APP = '''
+from datetime import date
 from typing import Annotated, TypedDict
 
 from fairlead import App
@@ -36,6 +37,12 @@ def add(a: Annotated[int, "One number."], b: int = 2) -> Sum:
 async def shout(words: list[str]) -> str:
     """Say it loud."""
     return " ".join(words).upper()
+
+
+@app.action
+def wait(until: date) -> date:
+    """Wait for a day."""
+    return until
 '''
 
 #: Two names for one shape: a type that pydantic alone knows to be no shape.
@@ -102,9 +109,17 @@ def test_help_of_an_app_compiles_no_shape(folder: Path) -> None:
     assert absent(["pydantic", "pydantic_core", "click", "difflib", *PLUGINS], loaded(done))
 
 
-def test_a_call_looks_for_no_plugins(folder: Path) -> None:
+def test_a_call_of_an_action_with_plain_types_loads_the_core_of_pydantic_only(folder: Path) -> None:
     done = fairlead(folder, "--app", "small", "add", "--a", "1")
     assert json.loads(done.stdout)["data"] == {"total": 3}
+    modules = loaded(done)
+    assert "pydantic_core" in modules
+    assert absent(["click", "difflib", "pydantic", *PLUGINS], modules)
+
+
+def test_a_call_looks_for_no_plugins(folder: Path) -> None:
+    done = fairlead(folder, "--app", "small", "wait", "--until", "2030-01-01")
+    assert json.loads(done.stdout)["data"] == "2030-01-01"
     modules = loaded(done)
     assert "pydantic" in modules
     assert absent(["click", "difflib", "pydantic.type_adapter", *PLUGINS], modules)

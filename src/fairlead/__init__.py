@@ -9,20 +9,34 @@ if TYPE_CHECKING:
     from fairlead.failures import Failure, Kind
     from fairlead.runtime import App, Context, Runtime
     from fairlead.schema import s
+    from fairlead.surfaces.client import Client, SyncClient
 
 __version__ = "0.1.0"
 
-__all__ = ["Action", "App", "Context", "Failure", "Kind", "Runtime", "action", "s"]
+__all__ = [
+    "Action",
+    "App",
+    "Client",
+    "Context",
+    "Failure",
+    "Kind",
+    "Runtime",
+    "SyncClient",
+    "action",
+    "s",
+]
 
 __getattr__ = on_demand(
     __name__,
     {
         "Action": "actions",
         "App": "runtime",
+        "Client": "surfaces.client",
         "Context": "runtime",
         "Failure": "failures",
         "Kind": "failures",
         "Runtime": "runtime",
+        "SyncClient": "surfaces.client",
         "action": "actions",
         "s": "schema",
     },

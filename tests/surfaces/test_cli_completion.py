@@ -51,7 +51,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 def test_actions_and_commands_are_offered(complete: Complete) -> None:
-    assert complete("paints pa", "1") == ["plain,paint"]
+    assert complete("paints pai", "1") == ["plain,paint"]
     assert "plain,version" in complete("paints ", "1")
 
 
@@ -69,7 +69,7 @@ def test_choices_are_offered(complete: Complete) -> None:
 
 def test_codes_and_pages_are_offered(complete: Complete) -> None:
     assert "plain,CONFLICT" in complete("paints errors CONFL", "2")
-    assert complete("paints help pa", "2") == ["plain,paint"]
+    assert complete("paints help pai", "2") == ["plain,paint"]
 
 
 def test_every_shell_is_answered_in_its_own_form(complete: Complete) -> None:

@@ -59,3 +59,12 @@ def test_arguments_of_the_host_program_leave_the_apps_name() -> None:
 def test_completion_says_when_there_is_no_command_to_complete(program: Program) -> None:
     path = program(GO)
     assert "[project.scripts]" in told(sys.executable, str(path), "--completion", "bash")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_program_started_without_a_stream_does_its_work(closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m fairlead errors {closed}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,36 +6,38 @@ from typing import Any
 
 from fairlead.actions import Action, Exposure
 from fairlead.actions.policy import near_miss
+from fairlead.actions.surfaces import is_local
 from fairlead.failures import Failure, Kind
-from fairlead.runtime import App
+from fairlead.runtime import Runtime
 from fairlead.runtime.refusals import unsupported
 from fairlead.surfaces.refusal import LONGEST
 
 _SHOWN = Exposure()
 
 
-def shown(app: App, surface: str) -> list[Action[..., Any]]:
+def shown(app: Runtime, surface: str, exposure: Exposure = _SHOWN) -> list[Action[..., Any]]:
     """The actions that the surface shows, in the app's order."""
-    return app.list_actions(surface, _SHOWN)
+    return app.list_actions(surface, exposure)
 
 
-def find(app: App, name: str, surface: str) -> Action[..., Any]:
+def find(app: Runtime, name: str, surface: str, exposure: Exposure = _SHOWN) -> Action[..., Any]:
     """The action of this name or `name@version`; hyphens may stand for underscores.
 
     Raises:
-        Failure: nothing of that name is shown. A private action is not told apart from a missing one.
+        Failure: nothing of that name is shown. A private action is not told apart from a missing one, nor is
+            one that is offered elsewhere, unless the surface is a local one.
     """
     stem, at, version = name.partition("@")
     action = app.get(name) or app.get(stem.replace("-", "_") + at + version)
-    if action is None or action.visibility == "private":
-        raise _missing(app, name[:LONGEST], surface)
-    if surface not in action.supported_surfaces:
+    if action is None or (action.visibility == "private" and exposure.include_private is not True):
+        raise _missing(app, name[:LONGEST], surface, exposure)
+    if surface not in action.supported_surfaces and is_local(surface):
         raise unsupported(action.name, surface)
-    if not _SHOWN.allows(action, surface):
-        raise _missing(app, name[:LONGEST], surface)
+    if not exposure.allows(action, surface):
+        raise _missing(app, name[:LONGEST], surface, exposure)
     return action
 
 
-def _missing(app: App, name: str, surface: str) -> Failure:
-    hint = near_miss(name.replace("-", "_"), [action.name for action in shown(app, surface)])
+def _missing(app: Runtime, name: str, surface: str, exposure: Exposure) -> Failure:
+    hint = near_miss(name.replace("-", "_"), [action.name for action in shown(app, surface, exposure)])
     return Failure(Kind.unknown_action, f"No action is named {name!r}.{hint}")

@@ -8,13 +8,13 @@ from fairlead.failures import Failure
 from fairlead.failures import action as wire
 
 if TYPE_CHECKING:
-    from fairlead.runtime import App
+    from fairlead.runtime import Runtime
 
 #: How much of a caller's own words is repeated.
 LONGEST = 100
 
 
-def refusal(failure: Failure, surface: str, app: App | None, action: str | None) -> dict[str, Any]:
+def refusal(failure: Failure, surface: str, app: Runtime | None, action: str | None) -> dict[str, Any]:
     """It is thinner than the runtime's: there was no invocation, and perhaps no action."""
     error = wire.render(failure) if app is None else wire.render(failure, app.redactor)
     named = {} if action is None else {"action": action[:LONGEST]}

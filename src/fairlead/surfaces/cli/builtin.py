@@ -1,214 +1,42 @@
-"""The commands that every program has, besides its actions."""
+"""The commands that every program has besides its actions, by name. Each is loaded when it is used."""
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from fairlead.failures import Failure, Kind
-from fairlead.surfaces.cli.hints import near_miss, wrong_option
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fairlead.failures import Entry
-    from fairlead.surfaces.cli.pages import Row
+    from fairlead.surfaces.cli.command import Command
     from fairlead.surfaces.cli.program import Program
-
-Run = Callable[["Program", list[str]], int]
 
 
 class Builtin(NamedTuple):
-    """A command: what it does, how it is written, and its options."""
+    """What a command does, and where in `fairlead` it is."""
 
     summary: str
-    usage: str
-    rows: tuple[Row, ...]
-    run: Run
+    module: str
+    name: str
+
+    @property
+    def command(self) -> Command:
+        found: Command = getattr(importlib.import_module(f"fairlead.{self.module}"), self.name)
+        return found
+
+    def run(self, program: Program, arguments: list[str]) -> int:
+        return self.command.run(program, arguments)
 
     def page(self, program: Program) -> str:
         from fairlead.surfaces.cli.pages import Page
 
+        command = self.command
         page = Page(program.console)
         page.paragraph(self.summary)
-        page.usage(f"{program.spelled} {self.usage}")
-        page.section("Options", (*self.rows, ("-h, --help", "Print this page.")))
+        page.usage(f"{program.spelled} {command.usage}")
+        page.section("Options", (*command.rows, ("-h, --help", "Print this page.")))
+        if command.examples:
+            page.lines("Examples", (f"{program.spelled} {line}" for line in command.examples))
         return page.text()
-
-
-class _Options:
-    """The arguments of a built-in command, checked."""
-
-    def __init__(
-        self,
-        arguments: list[str],
-        switches: Collection[str] = (),
-        valued: Collection[str] = (),
-        words: int = 0,
-    ) -> None:
-        self.on: set[str] = set()
-        self.values: dict[str, str] = {}
-        self.words: list[str] = []
-        rest = list(arguments)
-        while rest:
-            token = rest.pop(0)
-            flag, equals, value = token.partition("=")
-            if not token.startswith("-"):
-                self.words.append(token)
-                if len(self.words) > words:
-                    raise wrong_option(f"argument {len(arguments) - len(rest)}", "is one too many")
-            elif flag in switches and not equals:
-                self.on.add(flag)
-            elif flag in valued:
-                if not equals and not rest:
-                    raise wrong_option(flag, "needs a value")
-                self.values[flag] = value if equals else rest.pop(0)
-            else:
-                hint = near_miss(flag, [*switches, *valued])
-                raise wrong_option(flag, f"there is no such option.{hint}")
-
-
-def _write_table(program: Program, rows: list[dict[str, Any]]) -> int:
-    from fairlead.surfaces.cli.render import table
-
-    program.console.write(table(rows, program.console) + "\n")
-    return 0
-
-
-def _actions(program: Program, arguments: list[str]) -> int:
-    options = _Options(arguments, ("--json",), ("--output",))
-    output = options.values.get("--output", "json" if options.on or not program.console.out_tty else "table")
-    if output not in ("json", "table"):
-        raise wrong_option("--output", f"expected json or table.{near_miss(output, ('json', 'table'))}")
-    app = program.the_app()
-    if output == "json":
-        return program.write_json(app.action_manifest("cli"))
-    from fairlead.surfaces.exposed import shown
-
-    rows = [
-        {
-            "action": action.command_name,
-            "effects": action.side_effects,
-            "description": action.description + (" [deprecated]" if action.deprecated else ""),
-        }
-        for action in shown(app, "cli")
-    ]
-    return _write_table(program, rows)
-
-
-def _manifest(program: Program, arguments: list[str]) -> int:
-    _Options(arguments, ("--json",))
-    return program.write_json(program.the_app().manifest("cli"))
-
-
-def _errors(program: Program, arguments: list[str]) -> int:
-    from fairlead.failures import catalogue, families
-
-    options = _Options(arguments, ("--json",), ("--family",), words=1)
-    family = options.values.get("--family")
-    if family is not None and family not in families():
-        expected = f"expected one of {', '.join(families())}.{near_miss(family, families())}"
-        raise wrong_option("--family", expected)
-    _learn_codes(program)
-    entries = list(catalogue(family))
-    if not options.words:
-        if options.on:
-            return program.write_json([_entry(each) for each in entries])
-        return _write_table(program, [_brief(each) for each in entries])
-    wanted = options.words[0]
-    found = [each for each in entries if each.code.lower() == wanted.lower()]
-    if not found:
-        hint = near_miss(wanted.upper(), [each.code for each in entries]) or near_miss(
-            wanted.lower(), [each.code for each in entries]
-        )
-        raise Failure(Kind.not_found, f"No failure code is named {wanted!r}.{hint}")
-    if options.on:
-        return program.write_json([_entry(each) for each in found])
-    program.console.write("\n".join(_explained(program, each) for each in found))
-    return 0
-
-
-def _learn_codes(program: Program) -> None:
-    """Import the app, so that its own codes are known; without it the built-in ones still are."""
-    try:
-        program.find_app()
-    except Failure as failure:
-        program.console.say(f"The app's own codes are missing: {failure.message}")
-
-
-def _brief(entry: Entry) -> dict[str, Any]:
-    return {
-        "code": entry.code,
-        "family": entry.family,
-        "http": entry.http_status,
-        "exit": entry.exit_code,
-        "retry": "yes" if entry.retryable else "",
-        "meaning": entry.message,
-    }
-
-
-def _entry(entry: Entry) -> dict[str, Any]:
-    from fairlead.failures import PIVOT, families
-
-    words = {family: PIVOT[entry.kind].on(family) for family in families() if family != entry.family}
-    return {
-        "code": entry.code,
-        "family": entry.family,
-        "kind": entry.kind.value,
-        "message": entry.message,
-        "httpStatus": entry.http_status,
-        "exitCode": entry.exit_code,
-        "retryable": entry.retryable,
-        "elsewhere": words,
-    }
-
-
-def _explained(program: Program, entry: Entry) -> str:
-    from fairlead.surfaces.cli.console import BOLD, DIM
-
-    paint = program.console.out
-    told = _entry(entry)
-    lines = [f"{paint(entry.code, BOLD)} {paint(f'({entry.family} family, kind {entry.kind.value})', DIM)}"]
-    lines.append(f"  {entry.message}")
-    numbers = [("HTTP status", entry.http_status), ("exit code", entry.exit_code)]
-    facts = [f"{name} {number}" for name, number in numbers if number is not None]
-    facts.append(
-        "the same call may succeed if tried again"
-        if entry.retryable
-        else "trying the same again will not help"
-    )
-    lines.append(f"  {', '.join(facts)}.")
-    lines.append(
-        "  Elsewhere: " + ", ".join(f"{family} {word}" for family, word in told["elsewhere"].items()) + "."
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _version(program: Program, arguments: list[str]) -> int:
-    import platform
-    from importlib import metadata
-
-    options = _Options(arguments, ("--json",))
-    versions = {"fairlead": metadata.version("fairlead"), "python": platform.python_version()}
-    for requirement in metadata.requires("fairlead") or ():
-        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-        if "extra ==" not in requirement:
-            versions[name] = metadata.version(name)
-    if options.on:
-        return program.write_json(versions)
-    program.console.write("".join(f"{name} {version}\n" for name, version in versions.items()))
-    return 0
-
-
-def _json_lines(program: Program, arguments: list[str]) -> int:
-    _Options(arguments)
-    from fairlead.surfaces.cli.lines import serve
-
-    return serve(program.the_app(), program.identity, program.console)
-
-
-def _help(program: Program, arguments: list[str]) -> int:
-    options = _Options(arguments, words=1)
-    return program.help_for(options.words[0]) if options.words else program.help()
 
 
 def completion_variable(name: str) -> str:
@@ -216,38 +44,48 @@ def completion_variable(name: str) -> str:
     return f"_{re.sub(r'[^A-Za-z0-9]', '_', name)}_COMPLETE".upper()
 
 
-_JSON_ROW = ("--json", "Print JSON.")
-
 BUILTINS: dict[str, Builtin] = {
     "actions": Builtin(
         "List the app's actions: a table on a terminal, else the manifest's array as JSON.",
-        "actions [--json | --output json|table]",
-        (_JSON_ROW, ("--output FORMAT", "json or table.")),
-        _actions,
+        "surfaces.cli.standard",
+        "ACTIONS",
     ),
-    "manifest": Builtin("Print the app, its actions and its surfaces as JSON.", "manifest", (), _manifest),
-    "errors": Builtin(
-        "List the failure codes, or explain one.",
-        "errors [CODE] [--family FAMILY] [--json]",
-        (("--family FAMILY", "Only the codes of action, tool, host, gateway or runtime."), _JSON_ROW),
-        _errors,
+    "manifest": Builtin(
+        "Print the app, its actions and its surfaces as JSON.", "surfaces.cli.standard", "MANIFEST"
     ),
+    "errors": Builtin("List the failure codes, or explain one.", "surfaces.cli.standard", "ERRORS"),
     "json": Builtin(
         "Run JSON calls from stdin, one or one a line; print an envelope a line.",
-        "json",
-        (
-            (
-                "stdin",
-                '{"action": "name", "input": {}, "confirm": true, "idempotencyKey": "k", "timeoutMs": 5000}',
-            ),
-        ),
-        _json_lines,
+        "surfaces.cli.standard",
+        "JSON",
     ),
+    "dev": Builtin(
+        "Open the app in a browser console, reloading on change.", "surfaces.console.command", "DEV"
+    ),
+    "serve": Builtin("Serve the app over HTTP, with MCP and OpenAPI.", "surfaces.http.command", "SERVE"),
+    "openapi": Builtin("Print the OpenAPI document of the HTTP surface.", "surfaces.http.command", "OPENAPI"),
+    "keys": Builtin("Make, list and revoke API keys for the HTTP surface.", "surfaces.auth.command", "KEYS"),
+    "mcp": Builtin(
+        "Print the MCP manifest, serve over stdio, or set up a client.", "surfaces.mcp.command", "MCP"
+    ),
+    "tools": Builtin(
+        "Print the tools in a model provider's format, or their size.", "surfaces.llm.command", "TOOLS"
+    ),
+    "client": Builtin("Write a typed client in TypeScript or Python.", "surfaces.client.command", "CLIENT"),
+    "init": Builtin("Make a project that runs, from a template.", "project.verbs.init", "INIT"),
+    "doctor": Builtin(
+        "Look whether the project is set up right, with a way out.", "project.verbs.doctor", "DOCTOR"
+    ),
+    "lint": Builtin("Find what callers would stumble over in the actions.", "project.verbs.lint", "LINT"),
+    "diff": Builtin("Tell what changed for callers, and what breaks them.", "project.verbs.diff", "DIFF"),
+    "docs": Builtin("Write the app's guide, a site, or llms.txt.", "project.verbs.docs", "DOCS"),
+    "build": Builtin(
+        "Write manifests, launchers, docs, clients: all that others need.", "project.verbs.build", "BUILD"
+    ),
+    "package": Builtin("Make a wheel that runs wherever it is installed.", "project.verbs.build", "PACKAGE"),
+    "publish": Builtin("Check the package, and upload it when told to.", "project.verbs.build", "PUBLISH"),
     "version": Builtin(
-        "Print the versions of fairlead, Python and the dependencies.",
-        "version [--json]",
-        (_JSON_ROW,),
-        _version,
+        "Print the versions of fairlead, Python and the dependencies.", "surfaces.cli.standard", "VERSION"
     ),
-    "help": Builtin("Print the help of the program or of a command.", "help [COMMAND]", (), _help),
+    "help": Builtin("Print the help of the program or of a command.", "surfaces.cli.standard", "HELP"),
 }

@@ -133,14 +133,13 @@ def _call_options() -> list[click.Parameter]:
 
 
 def _builtin(root: _Root, name: str) -> click.Command:
-    params: list[click.Parameter] = []
-    if name in ("actions", "errors", "version"):
-        params.append(click.Option(["--json"], is_flag=True, help="Print JSON."))
-    if name == "actions":
-        params.append(click.Option(["--output"], type=click.Choice(["json", "table"])))
+    params: list[click.Parameter] = [
+        _row_option(left, right) for left, right in BUILTINS[name].command.rows if left.startswith("--")
+    ]
     if name == "errors":
         from fairlead.failures import catalogue, families
 
+        params = [each for each in params if each.name != "family"]
         params.append(click.Option(["--family"], type=click.Choice(families())))
         params.append(
             click.Argument(["code"], type=click.Choice([entry.code for entry in catalogue()]), required=False)
@@ -149,3 +148,9 @@ def _builtin(root: _Root, name: str) -> click.Command:
         names = root.list_commands(click.Context(root))
         params.append(click.Argument(["command"], type=click.Choice(names), required=False))
     return click.Command(name, params=params, help=BUILTINS[name].summary)
+
+
+def _row_option(left: str, right: str) -> click.Option:
+    """An option as its row in the help says it: `--port N`, `--json`."""
+    flag, _, value = left.partition(" ")
+    return click.Option([flag], is_flag=not value, help=right)

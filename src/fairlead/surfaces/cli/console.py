@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 from fairlead import _json
 
@@ -60,6 +60,11 @@ class Paint:
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.on and text and codes else text
 
 
+def _closed(mode: str) -> TextIO:
+    """What stands in for a stream that the program was started without."""
+    return cast("TextIO", open(os.devnull, mode, encoding="utf-8"))
+
+
 class Console:
     """stdin, stdout and stderr of one run of a command."""
 
@@ -70,9 +75,9 @@ class Console:
         stderr: TextIO | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.stdin = stdin or sys.stdin
-        self.stdout = stdout or sys.stdout
-        self.stderr = stderr or sys.stderr
+        self.stdin = stdin or sys.stdin or _closed("r")
+        self.stdout = stdout or sys.stdout or _closed("w")
+        self.stderr = stderr or sys.stderr or _closed("w")
         self.environ = os.environ if environ is None else environ
         self.out_tty = self.stdout.isatty()
         self.err_tty = self.stderr.isatty()

@@ -21,9 +21,11 @@ _REASONS = {signals.SIGINT: "Cancelled by Ctrl-C.", signals.SIGTERM: "Cancelled 
 _PATIENCE = 0.2
 
 
-def run(main: Callable[[Signal], Coroutine[Any, Any, int]]) -> int:
+def run(
+    main: Callable[[Signal], Coroutine[Any, Any, int]], loop: asyncio.AbstractEventLoop | None = None
+) -> int:
     """Run to the exit code. A command that a signal cancelled ends with 128 and the signal's number."""
-    loop = asyncio.new_event_loop()
+    loop = asyncio.new_event_loop() if loop is None else loop
     cancel = Signal()
     received: list[int] = []
     try:

@@ -118,6 +118,27 @@ class Program:
             raise locate.not_found()
         return app
 
+    @property
+    def target(self) -> str | None:
+        """Where the person said that the app is, if they did."""
+        return self._given or self.console.environ.get("FAIRLEAD_APP")
+
+    def import_target(self) -> str:
+        """Where another process finds the app. Raises Failure when nothing says."""
+        if self.owned:
+            from fairlead.surfaces.cli.whereabouts import whereabouts
+
+            home = whereabouts(self.the_app())
+            if home is None:
+                raise Failure(
+                    Kind.invalid_input, "Other processes cannot find the app: no module has it by a name."
+                )
+            return home
+        place = locate.locate(self._given, self.console.environ, os.getcwd())
+        if place is None:
+            raise locate.not_found()
+        return place.target
+
     def use(self, target: str) -> None:
         """Work with this app from here on."""
         self._given = target

@@ -1,0 +1,56 @@
+"""What a built-in command is made of. Commands that belong to another surface live there and are found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairlead.surfaces.cli.hints import near_miss, wrong_option
+
+if TYPE_CHECKING:
+    from fairlead.surfaces.cli.pages import Row
+    from fairlead.surfaces.cli.program import Program
+
+Run = Callable[["Program", list[str]], int]
+
+
+class Command(NamedTuple):
+    """How a command is written, its options, and what it does; `run` gives the exit code."""
+
+    usage: str
+    rows: tuple[Row, ...]
+    run: Run
+    #: A line or two that one can type, shown at the end of the command's page.
+    examples: tuple[str, ...] = ()
+
+
+class Options:
+    """The arguments of a built-in command, checked."""
+
+    def __init__(
+        self,
+        arguments: list[str],
+        switches: Collection[str] = (),
+        valued: Collection[str] = (),
+        words: int = 0,
+    ) -> None:
+        self.on: set[str] = set()
+        self.values: dict[str, str] = {}
+        self.words: list[str] = []
+        rest = list(arguments)
+        while rest:
+            token = rest.pop(0)
+            flag, equals, value = token.partition("=")
+            if not token.startswith("-"):
+                self.words.append(token)
+                if len(self.words) > words:
+                    raise wrong_option(f"argument {len(arguments) - len(rest)}", "is one too many")
+            elif flag in switches and not equals:
+                self.on.add(flag)
+            elif flag in valued:
+                if not equals and not rest:
+                    raise wrong_option(flag, "needs a value")
+                self.values[flag] = value if equals else rest.pop(0)
+            else:
+                hint = near_miss(flag, [*switches, *valued])
+                raise wrong_option(flag, f"there is no such option.{hint}")
