@@ -1,0 +1,213 @@
+"""`HttpApp`: an app over HTTP, as an ASGI app to run or to mount in another one.
+
+Beside the routes of the actions it has the pages of the server itself: health, metrics, OpenAPI, docs, MCP. When it
+is mounted where nobody runs its lifespan, the first call starts the app's services.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from time import monotonic
+from typing import TYPE_CHECKING, Unpack
+
+from fairlead._json import encode
+from fairlead.failures import from_exception
+from fairlead.runtime import Runtime
+from fairlead.runtime.hooks import report
+from fairlead.surfaces.http.asgi import Asgi, Receive, Scope, Send
+from fairlead.surfaces.http.exchange import Exchange
+from fairlead.surfaces.http.metrics import CONTENT_TYPE
+from fairlead.surfaces.http.options import ANY_HOST, HttpOptions, settle
+from fairlead.surfaces.http.pages import Page, page, send_page
+from fairlead.surfaces.http.routes import LOOK, ActionRoutes, Handler, Route
+
+if TYPE_CHECKING:
+    from fairlead.surfaces.mcp.http import McpEndpoint
+
+SURFACE = "http"
+_MCP = ("/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp")
+_HTML = b"text/html; charset=utf-8"
+#: Paths that the app is mounted under, of which documents are kept.
+_MOST_ROOTS = 16
+
+
+class HttpApp:
+    """Serves an app, or a bare runtime: `uvicorn.run(app.http())`, `Mount("/tools", app.http())`."""
+
+    def __init__(self, app: Runtime, **options: Unpack[HttpOptions]) -> None:
+        self._settings = settings = settle(options)
+        self._runtime = app
+        self._routes = ActionRoutes(
+            app,
+            surface=SURFACE,
+            bases=settings.bases,
+            exposure=settings.exposure,
+            resolve_context=settings.resolvers,
+            max_body=settings.max_body,
+            max_response=settings.max_response,
+            max_batch=settings.max_batch,
+            batch_width=settings.batch_width,
+            keep_alive=settings.keep_alive,
+            gzip=settings.gzip,
+        )
+        self._mcp: McpEndpoint | None = None
+        self._calls_beside = 0
+        self._documents: dict[str, tuple[object, Page]] = {}
+        for path, handler in self._views().items():
+            self._routes.add(path, Route(handler, LOOK))
+        if settings.mcp:
+            for path in _MCP:
+                self._routes.add(path, Route(self._serve_mcp, None))
+        self._site = self._layered()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._site(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that are running now."""
+        return self._routes.metrics.in_flight + self._calls_beside
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to stop: it still answers, and tells those who ask to send no more."""
+        return self._routes.draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._routes.draining = draining
+
+    async def drain(self, seconds: float) -> None:
+        """Turn `/readyz` off and wait for the calls that are running, so long at most; then nobody listens on."""
+        self.draining = True
+        deadline = monotonic() + seconds
+        while self.in_flight and monotonic() < deadline:  # noqa: ASYNC110  # counting is cheaper than telling
+            await asyncio.sleep(0.02)
+        await self._hush()
+
+    def _views(self) -> dict[str, Handler]:
+        views: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz}
+        if self._settings.metrics:
+            views["/metrics"] = self._metrics
+        if self._settings.docs:
+            views |= {"/openapi.json": self._openapi, "/docs": self._docs}
+        return views
+
+    def _layered(self) -> Asgi:
+        site: Asgi = self._routes
+        settings = self._settings
+        if settings.cors is not None:
+            from fairlead.surfaces.http.cors import CorsLayer
+
+            site = CorsLayer(site, settings.cors)
+        if settings.allowed_hosts and ANY_HOST not in settings.allowed_hosts:
+            from fairlead.surfaces.http.hosts import HostLayer
+
+            site = HostLayer(site, self._runtime, settings.allowed_hosts)
+        return site
+
+    async def _healthz(self, exchange: Exchange, route: Route) -> None:
+        await exchange.answer(200, b'{"ok":true,"status":"alive"}')
+
+    async def _readyz(self, exchange: Exchange, route: Route) -> None:
+        if self.draining:
+            await exchange.answer(503, b'{"ok":false,"status":"draining"}')
+        else:
+            await exchange.answer(200, b'{"ok":true,"status":"ready"}')
+
+    async def _metrics(self, exchange: Exchange, route: Route) -> None:
+        await self._routes.caller(exchange)
+        await exchange.answer(200, self._routes.metrics.text(), CONTENT_TYPE)
+
+    async def _openapi(self, exchange: Exchange, route: Route) -> None:
+        await self._routes.caller(exchange)
+        await send_page(exchange, self._document(exchange.scope.get("root_path") or "/"))
+
+    async def _docs(self, exchange: Exchange, route: Route) -> None:
+        from fairlead.surfaces.http.docs_page import content_security_policy, docs_page
+
+        policy = f"{content_security_policy()}; frame-ancestors 'none'".encode()
+        await send_page(exchange, page(docs_page(), _HTML), ((b"content-security-policy", policy),))
+
+    def _document(self, root: str) -> Page:
+        """The OpenAPI document for those who come by this path: made once for the actions there are."""
+        actions = self._runtime.list_actions(SURFACE, self._settings.exposure)
+        known = self._documents.get(root)
+        if known is None or known[0] != actions:
+            if len(self._documents) >= _MOST_ROOTS:
+                self._documents.clear()
+            known = self._documents[root] = actions, self._write_openapi(root)
+        return known[1]
+
+    def _write_openapi(self, root: str) -> Page:
+        from fairlead.surfaces.http.openapi import openapi_document
+
+        settings = self._settings
+        document = openapi_document(
+            self._runtime,
+            exposure=settings.exposure,
+            base=settings.bases[0],
+            security=settings.resolvers,
+            servers=(root,),
+            metrics=settings.metrics,
+        )
+        return page(encode(document))
+
+    async def _serve_mcp(self, exchange: Exchange, route: Route) -> None:
+        if self._mcp is None:
+            self._mcp = self._mcp_endpoint()
+        calling = exchange.scope["method"] == "POST"
+        self._calls_beside += calling
+        exchange.started = True
+        try:
+            await self._mcp(exchange.scope, exchange.receive, exchange.send)
+        finally:
+            self._calls_beside -= calling
+
+    def _mcp_endpoint(self) -> McpEndpoint:
+        from fairlead.surfaces.mcp import Server
+        from fairlead.surfaces.mcp.http import McpEndpoint
+
+        settings = self._settings
+        given = settings.mcp
+        server = given if isinstance(given, Server) else Server(self._runtime, exposure=settings.exposure)
+        # Where callers have to show who they are, a page that borrows somebody's browser gains nothing.
+        hosts = settings.allowed_hosts or ((ANY_HOST,) if settings.resolvers else None)
+        return McpEndpoint(server, resolve_context=settings.resolvers, allowed_hosts=hosts)
+
+    async def _hush(self) -> None:
+        """End the streams of those who only listen: they would never end by themselves."""
+        if self._mcp is not None:
+            await self._mcp.close()
+
+    async def _stop(self) -> None:
+        try:
+            await self._hush()
+        finally:
+            await self._runtime.stop()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await _told("startup", self._runtime.start(), self._runtime, send)
+            elif message["type"] == "lifespan.shutdown":
+                await _told("shutdown", self._stop(), self._runtime, send)
+                return
+
+
+async def _told(phase: str, work: Awaitable[None], runtime: Runtime, send: Send) -> None:
+    try:
+        await work
+    except Exception as exc:
+        report(f"The app's {phase} failed.")
+        message = runtime.redactor.text(from_exception(exc).message)
+        await send({"type": f"lifespan.{phase}.failed", "message": message})
+    else:
+        await send({"type": f"lifespan.{phase}.complete"})

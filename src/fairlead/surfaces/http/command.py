@@ -1,0 +1,223 @@
+"""`fairlead serve` and `fairlead openapi`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.failures import Failure, Kind
+from fairlead.surfaces.cli.command import Command, Options
+from fairlead.surfaces.cli.hints import near_miss, wrong_option
+
+if TYPE_CHECKING:
+    from fairlead.surfaces.cli.program import Program
+    from fairlead.surfaces.http.serving import Plan, Way
+
+HOST: Final = "127.0.0.1"
+PORT: Final = "8000"
+_LEVELS: Final = ("critical", "error", "warning", "info", "debug")
+_INCLUDE: Final = ("--include-private", "--include-local", "--include-destructive")
+_VALUED: Final = (
+    "--host",
+    "--port",
+    "--workers",
+    "--api-keys",
+    "--jwks",
+    "--issuer",
+    "--audience",
+    "--cors",
+    "--allowed-host",
+    "--root-path",
+    "--drain",
+    "--log-level",
+)
+#: Options that an environment variable gives as well.
+_VARIABLES: Final = {
+    "--host": "FAIRLEAD_HOST",
+    "--port": "FAIRLEAD_PORT",
+    "--workers": "FAIRLEAD_WORKERS",
+    "--api-keys": "FAIRLEAD_KEYS",
+}
+
+
+def _serve(program: Program, arguments: list[str]) -> int:
+    options = Options(arguments, ("--reload", "--access-log", *_INCLUDE), _VALUED)
+    given = _given(program, options)
+    host = given.get("--host", HOST)
+    plan, way = _plan(program, options, given), _way(options, given)
+    _require_uvicorn()
+    app = program.the_app()
+    known = plan.api_keys is not None or plan.jwt is not None
+    if not known and not _is_loopback(host):
+        raise Failure(
+            Kind.invalid_input,
+            f"Without keys or tokens anybody on the network could call the app, so it is served on {HOST} only. "
+            "Make a key with `fairlead keys new NAME` and give the file with --api-keys, or tokens' keys with --jwks.",
+        )
+    from fairlead.surfaces.http.serving import listening, serve
+
+    if not known and "allowed_hosts" not in plan.http:
+        plan = plan._replace(http={**plan.http, "allowed_hosts": _names_here(host)})
+    site = plan.site(app)
+    at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
+    _announce(program, app.name, at.getsockname(), known=known)
+    return serve(plan, way, site, at)
+
+
+def _given(program: Program, options: Options) -> dict[str, str]:
+    environ = program.console.environ
+    said = {flag: environ[name] for flag, name in _VARIABLES.items() if environ.get(name)}
+    return said | options.values
+
+
+def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
+    from fairlead.surfaces.http.serving import Plan
+
+    http: dict[str, Any] = {flag[2:].replace("-", "_"): True for flag in _INCLUDE if flag in options.on}
+    for flag, name in (("--cors", "cors"), ("--allowed-host", "allowed_hosts")):
+        if flag in given:
+            http[name] = [part.strip() for part in given[flag].split(",") if part.strip()]
+    jwt = None
+    if "--jwks" in given:
+        jwt = {"jwks": given["--jwks"]}
+        jwt |= {flag[2:]: given[flag] for flag in ("--issuer", "--audience") if flag in given}
+    elif "--issuer" in given or "--audience" in given:
+        raise wrong_option("--issuer", "needs --jwks: the keys that its tokens are signed with")
+    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http)
+
+
+def _way(options: Options, given: dict[str, str]) -> Way:
+    from fairlead.surfaces.http.serving import Way
+
+    level = given.get("--log-level", "warning")
+    if level not in _LEVELS:
+        raise wrong_option("--log-level", f"expected one of {', '.join(_LEVELS)}.{near_miss(level, _LEVELS)}")
+    workers = _whole("--workers", given.get("--workers", "1"), 1, 1024)
+    if workers > 1 and "--reload" in options.on:
+        raise wrong_option("--reload", "goes with one worker only")
+    root = given.get("--root-path", "").rstrip("/")
+    if root and (not root.startswith("/") or root.startswith("//")):
+        raise wrong_option("--root-path", "expected a path that begins with a slash, such as /tools")
+    access_log = "--access-log" in options.on
+    return Way(
+        workers,
+        "--reload" in options.on,
+        _seconds("--drain", given.get("--drain", "10")),
+        "info" if access_log and level == "warning" else level,
+        access_log,
+        root,
+    )
+
+
+def _announce(program: Program, name: str, place: tuple[Any, ...], *, known: bool) -> None:
+    host, port = place[:2]
+    root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    say = program.console.say
+    say(f"Serving {name}. Ctrl-C stops it.")
+    for what, path in (("actions", "/fairlead/actions"), ("docs", "/docs"), ("MCP", "/mcp")):
+        say(f"  {what:8}{root}{path}")
+    if not known:
+        say("There are no keys or tokens: every caller is anonymous, and only this machine can call.")
+
+
+def _openapi(program: Program, arguments: list[str]) -> int:
+    options = Options(arguments, _INCLUDE, ("--out",))
+    from fairlead._json import encode
+    from fairlead.actions import Exposure
+    from fairlead.surfaces.http.openapi import openapi_document
+
+    include: dict[str, Any] = {flag[2:].replace("-", "_"): True for flag in _INCLUDE if flag in options.on}
+    document = openapi_document(program.the_app(), exposure=Exposure(**include))
+    out = options.values.get("--out")
+    if out is None:
+        return program.write_json(document)
+    try:
+        Path(out).write_bytes(encode(document, indent=True) + b"\n")
+    except OSError as exc:
+        raise wrong_option("--out", f"cannot be written: {exc.strerror}") from exc
+    program.console.say(f"Wrote {out}.")
+    return 0
+
+
+def _require_uvicorn() -> None:
+    try:
+        import uvicorn  # noqa: F401
+    except ImportError as exc:
+        message = "Serving needs uvicorn, which is not installed: pip install 'fairlead[serve]'."
+        raise Failure(Kind.misconfigured, message, cause=exc) from exc
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _names_here(host: str) -> list[str]:
+    """What this machine calls itself: a page whose name was made to point here sends its own (DNS rebinding)."""
+    from fairlead.surfaces.http.hosts import LOOPBACK
+
+    return [*LOOPBACK, f"[{host}]" if ":" in host else host]
+
+
+def _whole(flag: str, text: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise wrong_option(flag, f"expected a whole number from {least} to {most}")
+    return int(text)
+
+
+def _seconds(flag: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise wrong_option(flag, "expected seconds, from 0 to 3600")
+    return seconds
+
+
+_INCLUDE_ROWS = (
+    ("--include-destructive", "Offer destructive actions, too; they still need to be confirmed."),
+    ("--include-local", "Offer local actions, too."),
+    ("--include-private", "Offer private actions, too."),
+)
+
+SERVE = Command(
+    "serve [--host HOST] [--port PORT] [--api-keys FILE] [OPTIONS]",
+    (
+        (
+            "--host HOST",
+            f"Where to listen; beyond this machine only with keys or tokens. [env: FAIRLEAD_HOST] [default: {HOST}]",
+        ),
+        ("--port PORT", f"0 takes any that is free. [env: FAIRLEAD_PORT] [default: {PORT}]"),
+        (
+            "--api-keys FILE",
+            "Know callers by the API keys in this file, as `fairlead keys` writes it. [env: FAIRLEAD_KEYS]",
+        ),
+        ("--jwks FILE", "Know callers by tokens that are signed with one of these keys."),
+        ("--issuer TEXT", "Whose tokens count."),
+        ("--audience TEXT", "For whom tokens must be meant."),
+        ("--workers N", "Processes that serve. [env: FAIRLEAD_WORKERS] [default: 1]"),
+        ("--reload", "Start again when a file of the project changes."),
+        ("--drain SECONDS", "How long running calls may go on when it stops. [default: 10]"),
+        ("--cors ORIGINS", "Pages of these origins may call, separated by commas."),
+        ("--allowed-host HOSTS", "Answer only to these names, separated by commas."),
+        ("--root-path PATH", "The path that a proxy puts before ours."),
+        *_INCLUDE_ROWS,
+        ("--log-level LEVEL", f"{', '.join(_LEVELS)}. [default: warning]"),
+        ("--access-log", "Log every request."),
+    ),
+    _serve,
+    ("serve", "serve --host 0.0.0.0 --api-keys fairlead-keys.json --workers 4"),
+)
+OPENAPI = Command(
+    "openapi [--out FILE]",
+    (("--out FILE", "Write it there instead of printing it."), *_INCLUDE_ROWS),
+    _openapi,
+    ("openapi --out openapi.json",),
+)

@@ -1,0 +1,71 @@
+"""The actions that the surface shows: found by name, and listed as bytes that are made once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead._json import encode
+from fairlead.actions import Action, Exposure, describe_action
+from fairlead.actions.policy import near_miss
+from fairlead.failures import Failure, Kind
+from fairlead.runtime import Runtime
+from fairlead.surfaces.http.pages import Page, page
+from fairlead.surfaces.refusal import LONGEST
+
+
+class Directory:
+    """One surface's view of a runtime's actions. The exposure's filter is asked each time; the rest is remembered."""
+
+    def __init__(self, runtime: Runtime, surface: str, exposure: Exposure) -> None:
+        self._runtime = runtime
+        self._surface = surface
+        self._exposure = exposure
+        self._filter = exposure.filter
+        self._fixed = exposure._replace(filter=None)
+        self._shown: dict[Action[..., Any], bool] = {}
+        self._described: dict[Action[..., Any], Page] = {}
+        self._list: tuple[tuple[Action[..., Any], ...], Page] | None = None
+
+    def names(self) -> list[str]:
+        """The names of the actions that are shown."""
+        return [action.name for action in self._runtime.list_actions(self._surface, self._exposure)]
+
+    def find(self, name: str) -> Action[..., Any]:
+        """The action of this name or `name@version`; hyphens may stand for underscores.
+
+        Raises:
+            Failure: nothing of that name is shown here. A hidden action is not told apart from a missing one.
+        """
+        action = self._runtime.get(name)
+        if action is None:
+            stem, at, version = name.partition("@")
+            action = self._runtime.get(stem.replace("-", "_") + at + version)
+        if action is None or not self._shows(action):
+            said = name[:LONGEST]
+            raise Failure(
+                Kind.unknown_action,
+                f"No action is named {said!r}.{near_miss(said.replace('-', '_'), self.names())}",
+            )
+        return action
+
+    def describe(self, action: Action[..., Any]) -> Page:
+        """One action's description."""
+        known = self._described.get(action)
+        if known is None:
+            known = page(encode({"ok": True, "action": describe_action(action)}))
+            self._described[action] = known
+        return known
+
+    def list(self) -> Page:
+        """The descriptions of all that is shown."""
+        actions = tuple(self._runtime.list_actions(self._surface, self._exposure))
+        if self._list is None or self._list[0] != actions:
+            described = [describe_action(action) for action in actions]
+            self._list = actions, page(encode({"ok": True, "actions": described}))
+        return self._list[1]
+
+    def _shows(self, action: Action[..., Any]) -> bool:
+        shown = self._shown.get(action)
+        if shown is None:
+            shown = self._shown[action] = self._fixed.allows(action, self._surface)
+        return shown and (self._filter is None or bool(self._filter(action)))
