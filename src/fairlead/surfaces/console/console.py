@@ -1,0 +1,56 @@
+"""`Console`: an app's browser console as an ASGI app."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead.runtime import Runtime
+from fairlead.surfaces.cli.identity import Identity, local
+from fairlead.surfaces.console.acting import Acting
+from fairlead.surfaces.console.gate import Gate
+from fairlead.surfaces.console.guard import Keys
+from fairlead.surfaces.console.inside import Inside
+from fairlead.surfaces.console.site import Site
+from fairlead.surfaces.http.asgi import Receive, Scope, Send
+
+_LOCAL: Final[Any] = object()
+
+
+class Console:
+    """Serves an app's console to the machine it runs on, with any ASGI server.
+
+    Calls are made for the person who runs it, with every permission, unless `user` or `auth` say otherwise.
+    `token` opens the page, once; without one it is random. `program` is how the command line is typed.
+    """
+
+    def __init__(
+        self,
+        app: Runtime,
+        *,
+        token: str | None = None,
+        user: Any = _LOCAL,
+        auth: Any = _LOCAL,
+        program: str = "fairlead",
+    ) -> None:
+        person = local()
+        who = Identity(person.user if user is _LOCAL else user, person.auth if auth is _LOCAL else auth)
+        self._keys = Keys(token)
+        self._site = Site(Gate(self._keys, Inside(app, Acting(*who), program, about(who))), app)
+
+    def link(self, address: str) -> str:
+        """The link that opens the page at this address, once."""
+        return link(address, self._keys.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._site(scope, receive, send)
+
+
+def link(address: str, token: str) -> str:
+    """After the `#`, where no server, log or other page gets to see it."""
+    return f"{address.rstrip('/')}/#token={quote(token, safe='')}"
+
+
+def about(who: Identity, generation: str | None = None) -> dict[str, Any]:
+    """What the page should know of its console; it has a generation where the app is reloaded."""
+    return {"identity": who._asdict(), "generation": generation}
