@@ -1,0 +1,163 @@
+"""Building, packaging and publishing an app: what the verbs and `app.build()` and its like do."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.actions import describe_attribution
+from fairlead.actions.policy import near_miss
+from fairlead.failures import Failure, Kind
+from fairlead.project.bundle import REPORT, TARGETS, File, files_of, pretty
+from fairlead.project.identity import Product, product_of
+from fairlead.project.wheel import build_wheel
+from fairlead.project.writing import write_files
+
+if TYPE_CHECKING:
+    from fairlead.runtime import App
+
+OUT_DIR: Final = "dist/fairlead"
+SUMS: Final = "SHA256SUMS"
+
+
+def build_artifacts(
+    app: App,
+    *,
+    targets: Sequence[str] | None = None,
+    out_dir: str | None = None,
+    cwd: str | Path = ".",
+    app_module: str | None = None,
+    package: Mapping[str, Any] | None = None,
+    filename: str | None = None,
+) -> dict[str, Any]:
+    """Write the targets' files; `filename` is the guide's. Gives `{ok, name, outDir, targets, files, report}`.
+
+    Raises:
+        Failure: a target is unknown, the app cannot be found, or a file cannot be written; nothing is then.
+    """
+    product = product_of(app, cwd=Path(cwd), app_module=app_module, package=package)
+    if filename is not None:
+        product = product._replace(guide=filename)
+    return _build(product, targets, out_dir, Path(cwd))
+
+
+def package_artifacts(app: App, *, dry_run: bool = False, **options: Any) -> dict[str, Any]:
+    """Build the bundle and a wheel of it; gives `{ok, outDir, packageDir, packageFile, build}`."""
+    product, chosen = _chosen(app, options)
+    built = _build(product, ["bundle"], **chosen)
+    folder = Path(built["outDir"])
+    with tempfile.TemporaryDirectory(prefix="fairlead-package-") as staging:
+        wheel = build_wheel(product, Path(staging))
+        if not dry_run:
+            write_files(folder, {wheel.name: wheel.read_bytes()})
+            _write_sums(folder, [*[each["path"] for each in built["files"]], str(folder / wheel.name)])
+    made = None if dry_run else str(folder / wheel.name)
+    return {"ok": True, "outDir": str(folder), "packageDir": str(folder), "packageFile": made, "build": built}
+
+
+def publish_artifacts(
+    app: App, *, dry_run: bool = True, repository: str | None = None, **options: Any
+) -> dict[str, Any]:
+    """Package, then upload with twine, which only checks unless `dry_run` is False."""
+    product, _ = _chosen(app, options)
+    if not dry_run and product.package.get("private"):
+        raise Failure(
+            Kind.forbidden, "The package is private: package.private is set in the project's settings."
+        )
+    packaged = package_artifacts(app, **options)
+    command = ["check", "--strict"] if dry_run else ["upload", "--non-interactive"]
+    chosen = ["--repository", repository] if repository and not dry_run else []
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", *command, *chosen, packaged["packageFile"]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "No module named twine" in done.stderr:
+        raise Failure(Kind.misconfigured, "Publishing needs twine: pip install 'fairlead[publish]'.")
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise Failure(
+            Kind.upstream, f"twine did not take the package: {said[-1] if said else 'no reason given'}"
+        )
+    told = {"published": "dry-run" if dry_run else "live", "stdout": done.stdout, "stderr": done.stderr}
+    return packaged | told
+
+
+def _chosen(app: App, options: dict[str, Any]) -> tuple[Product, dict[str, Any]]:
+    cwd = Path(options.get("cwd", "."))
+    named = {"app_module": options.get("app_module"), "package": options.get("package")}
+    return product_of(app, cwd=cwd, **named), {"out_dir": options.get("out_dir"), "cwd": cwd}
+
+
+def _build(product: Product, targets: Sequence[str] | None, out_dir: str | None, cwd: Path) -> dict[str, Any]:
+    settings = product.config.section("build")
+    wanted = list(targets or settings.get("targets") or ["bundle"])
+    for target in wanted:
+        if target not in TARGETS:
+            hint = near_miss(target, TARGETS)
+            raise Failure(
+                Kind.invalid_input, f"No target is named {target!r}.{hint} Targets are {', '.join(TARGETS)}."
+            )
+    folder = (cwd / (out_dir or settings.get("out_dir") or OUT_DIR)).resolve()
+    files = files_of(product, wanted, folder)
+    report = _report(product, wanted, files)
+    files.append(File("bundle-report", REPORT, pretty(report)))
+    files.append(File("checksums", SUMS, _sums({file.name: _bytes(file) for file in files})))
+    runnable = frozenset(file.name for file in files if file.executable)
+    write_files(folder, {file.name: file.content for file in files}, executable=runnable)
+    told = [{"kind": f.kind, "path": str(folder / f.name), "executable": f.executable} for f in files]
+    name = product.app.name
+    return {
+        "ok": True,
+        "name": name,
+        "outDir": str(folder),
+        "targets": wanted,
+        "files": told,
+        "report": report,
+    }
+
+
+def _report(product: Product, targets: list[str], files: list[File]) -> dict[str, Any]:
+    attribution = describe_attribution(product.app.attribution)
+    names = {file.name for file in files}
+    commands = {"cli": "python3 cli.py --help"} if "cli.py" in names else {}
+    commands |= {"mcp": "python3 mcp_stdio.py"} if "mcp_stdio.py" in names else {}
+    commands |= {"pack": "fairlead package"} if "bundle" in targets else {}
+    return {
+        "schemaVersion": 1,
+        "name": product.app.name,
+        **({"attribution": attribution} if attribution else {}),
+        "targets": targets,
+        "source": {"appModule": product.source.module, "appExport": product.source.attribute},
+        "files": [
+            {
+                "kind": file.kind,
+                "filename": file.name,
+                "relativePath": file.name,
+                "executable": file.executable,
+            }
+            for file in files
+        ],
+        "commands": commands,
+    }
+
+
+def _bytes(file: File) -> bytes:
+    return file.content.encode() if isinstance(file.content, str) else file.content
+
+
+def _sums(contents: Mapping[str, bytes]) -> str:
+    return "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
+
+
+def _write_sums(folder: Path, paths: list[str]) -> None:
+    names = [os.path.relpath(path, folder) for path in paths if not path.endswith(SUMS)]
+    write_files(folder, {SUMS: _sums({name: (folder / name).read_bytes() for name in names})})

@@ -1,0 +1,134 @@
+"""Manifests from wherever a developer can point: a file, a git revision, an installed package, the app here.
+
+Code of another time or place is run in a process of its own, never in this one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fairlead._json import loads
+from fairlead.failures import Failure, Kind
+
+#: How a wheel made by `fairlead package` says which app it has.
+APPS = "fairlead.apps"
+_INSTALLED = "installed:"
+
+
+def manifest_of(source: str, cwd: Path, target: str | None) -> Any:
+    """The manifest that `source` names.
+
+    Raises:
+        Failure: there is no such file, revision or package, or its app cannot be loaded.
+    """
+    if source.startswith(_INSTALLED):
+        return _installed(source.removeprefix(_INSTALLED))
+    path = Path(cwd, source)
+    if path.is_file():
+        return _read(path)
+    if source.endswith(".json") or os.sep in source:
+        raise Failure(
+            Kind.invalid_input, f"There is no manifest file {source!r}. `fairlead manifest > FILE` makes one."
+        )
+    return _revision(source, cwd, target)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return loads(path.read_bytes())
+    except OSError as exc:
+        raise Failure(Kind.invalid_input, f"{path.name} cannot be read: {exc.strerror}.") from exc
+    except ValueError as exc:
+        raise Failure(
+            Kind.malformed, f"{path.name} is not JSON. `fairlead manifest > {path.name}` makes it."
+        ) from exc
+
+
+def _revision(revision: str, cwd: Path, target: str | None) -> Any:
+    commit = _git(cwd, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if commit is None:
+        where = "a file, installed:PACKAGE, or a git revision such as HEAD~1"
+        raise Failure(Kind.invalid_input, f"{revision!r} is none of these: {where}.")
+    root = _git(cwd, "rev-parse", "--show-toplevel") or str(cwd)
+    with tempfile.TemporaryDirectory(prefix="fairlead-diff-") as folder:
+        archive = subprocess.run(
+            ["git", "-C", root, "archive", "--format=tar", commit], capture_output=True, check=False
+        )
+        if archive.returncode:
+            raise Failure(
+                Kind.invalid_input, f"git could not read {revision!r}: {archive.stderr.decode().strip()}"
+            )
+        _unpack(archive.stdout, folder)
+        inside = Path(folder, os.path.relpath(os.path.realpath(cwd), os.path.realpath(root)))
+        if not inside.is_dir():
+            raise Failure(Kind.invalid_input, f"This folder does not exist in {revision!r}.")
+        return _run(inside, target, f"in {revision}")
+
+
+def _unpack(archive: bytes, folder: str) -> None:
+    import io
+    import tarfile
+
+    def inside(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+        """Links that lead out of the project are left out."""
+        try:
+            return tarfile.data_filter(member, place)
+        except tarfile.FilterError:
+            return None
+
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter=inside)  # noqa: S202  # the filter is the data filter, minus links
+
+
+def _git(cwd: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(cwd), *arguments], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as exc:
+        raise Failure(Kind.misconfigured, "Comparing revisions needs git, which is not installed.") from exc
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _installed(name: str) -> Any:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        entries = distribution(name).entry_points.select(group=APPS)
+    except PackageNotFoundError as exc:
+        raise Failure(
+            Kind.invalid_input, f"No package {name!r} is installed here. `pip install {name}` installs it."
+        ) from exc
+    targets = [entry.value for entry in entries]
+    if not targets:
+        raise Failure(
+            Kind.invalid_input, f"Package {name!r} has no app: its wheel was not made by `fairlead package`."
+        )
+    with tempfile.TemporaryDirectory(prefix="fairlead-diff-") as folder:
+        return _run(Path(folder), targets[0], f"of package {name}")
+
+
+def _run(folder: Path, target: str | None, whose: str) -> Any:
+    chosen = ["--app", target] if target else []
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "FAIRLEAD_APP")
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", *chosen, "manifest"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Failure(
+            Kind.invalid_input, f"The app {whose} cannot be loaded: {said[0] if said else 'no reason given'}"
+        )
+    return loads(done.stdout)

@@ -1,0 +1,94 @@
+"""Doctor looks from outside, breaks nothing, and has a way out for each thing it warns of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.project.doctor import doctor_project
+from fairlead.project.init import init_project
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    init_project(tmp_path, name="tea-notes")
+    return tmp_path
+
+
+def codes(report: dict[str, Any], level: str = "warning") -> list[str]:
+    return [check["code"] for check in report["checks"] if check["level"] == level]
+
+
+def test_an_empty_folder_is_not_a_project(tmp_path: Path) -> None:
+    report = doctor_project(tmp_path)
+    assert report["ok"] is False
+    assert codes(report) == ["MISSING_PYPROJECT", "MISSING_APP_MODULE"]
+    assert len(report["recommendations"]) == 2
+
+
+def test_a_new_project_is_well(fresh: Path) -> None:
+    report = doctor_project(fresh)
+    assert report["ok"] is True, report
+    assert (report["kind"], report["defaultAppModule"]) == ("python", "app:app")
+    assert {"PYPROJECT", "PROJECT_KIND", "CONFIG_FOUND", "DEFAULT_APP_MODULE", "APP_IMPORTABLE"} <= set(
+        codes(report, "info")
+    )
+
+
+HEAD = "import threading\nfrom fairlead import App\napp = App('x')\n"
+ACTION = "@app.action\ndef act() -> int:\n    'Act on nothing.'\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("APP_BROKEN", "import nothing_like_this"),
+        ("APP_BROKEN", "def ("),
+        ("APP_BROKEN", "import os\nos._exit(3)"),
+        ("APP_BROKEN", "raise SystemExit"),
+        ("NO_ACTIONS", HEAD),
+        ("IMPORT_SIDE_EFFECTS", HEAD + ACTION + "print('hello')"),
+        ("IMPORT_SIDE_EFFECTS", HEAD + ACTION + "threading.Thread(target=threading.Event().wait).start()"),
+    ],
+)
+def test_an_app_that_cannot_be_used_is_told(fresh: Path, code: str, text: str) -> None:
+    (fresh / "app.py").write_text(text)
+    report = doctor_project(fresh)
+    assert code in codes(report)
+    assert all("wayOut" in check for check in report["checks"] if check["level"] == "warning")
+
+
+def test_wrong_settings_are_told(fresh: Path) -> None:
+    (fresh / "pyproject.toml").write_text("[tool.fairlead]\nap = 'app:app'\n")
+    assert codes(doctor_project(fresh)) == ["CONFIG_INVALID"]
+
+
+def test_a_key_file_that_others_can_read_is_mended(fresh: Path) -> None:
+    keys = fresh / "fairlead-keys.json"
+    keys.write_text('{"keys": {}}')
+    keys.chmod(0o644)
+    assert codes(doctor_project(fresh)) == ["KEYS_TOO_OPEN"]
+    mended = doctor_project(fresh, fix=True)
+    assert (mended["ok"], mended["fixed"]) == (True, ["KEYS_TOO_OPEN"])
+    assert keys.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_kind_follows_from_what_the_project_needs(fresh: Path) -> None:
+    (fresh / "requirements.txt").write_text("fastapi\n")
+    assert doctor_project(fresh)["kind"] == "fastapi"
+
+
+def test_the_exit_code_is_one_when_something_warns(run: Run, fresh: Path) -> None:
+    assert run("doctor", cwd=fresh).returncode == 0
+    (fresh / "empty").mkdir()
+    done = run("doctor", cwd=fresh / "empty")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["ok"] is False
+    assert run("doctor", "--cwd", "nowhere", cwd=fresh).returncode == 2
