@@ -26,12 +26,14 @@ ROOMS = [
     "fairlead.actions",
     "fairlead.runtime",
     "fairlead.surfaces",
+    "fairlead.project",
     "fairlead.testing",
 ]
 #: The doors of the house, which stand above all rooms.
 DOORS = {"fairlead", "fairlead.__main__"}
 
-MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
+#: The templates of `fairlead init` are projects of their own.
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 
 def name_of(path: Path) -> str:
@@ -109,7 +111,8 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
 
 
 def test_the_public_names_are_these() -> None:
-    assert fairlead.__all__ == ["Action", "App", "Context", "Failure", "Kind", "Runtime", "action", "s"]
+    public = "Action App Client Context Failure Kind Runtime SyncClient action s"
+    assert fairlead.__all__ == public.split()
     assert all(getattr(fairlead, name) is not None for name in fairlead.__all__)
 
 

@@ -92,7 +92,7 @@ class Board:
                 "cannot reach postgres://admin:hunter2hunter2@db/prod with Bearer abcdef0123456789"
             )
 
-        @app.action(supported_surfaces=["http"])
+        @app.action(supported_surfaces=["react"])
         async def elsewhere() -> int:
             """Be offered elsewhere."""
             return 1
@@ -143,15 +143,21 @@ def board() -> Board:
     return Board()
 
 
+#: Drivers whose calls come by a surface of another name.
+NAMES = {"python": "unknown", "client": "http"}
+
+
 def well_formed(told: Outcome, surface: str) -> None:
     envelope = told.envelope
     assert loads(dumps(envelope)) == envelope
     wanted = ["ok", "data" if told.ok else "error", "artifacts", "logs", "meta"]
     assert sorted(envelope) == sorted(wanted)
-    assert envelope["meta"]["surface"] == ("unknown" if surface == "python" else surface)
+    assert envelope["meta"]["surface"] == NAMES.get(surface, surface)
     if surface == "cli":
         expected = 0 if told.ok else wire.exit_code(wire.parse(envelope))
         assert told.exit_code == expected
+    if surface == "http":
+        assert told.status == (200 if told.ok else wire.http_status(wire.parse(envelope)))
 
 
 async def call(
@@ -209,7 +215,9 @@ async def test_an_unknown_action_is_told_with_the_near_miss(
 ) -> None:
     told = await every_surface.call(board.app, "expot", {})
     assert told.code == "ACTION_NOT_FOUND"
-    assert "export" in dumps(told.envelope) + told.stderr
+    # A model's tools are all it may know of: the tool contract forbids suggestions there.
+    if every_surface.name != "ai-sdk":
+        assert "export" in dumps(told.envelope) + told.stderr
     assert told.exit_code in (None, 4)
 
 
@@ -220,13 +228,16 @@ async def test_an_action_offered_elsewhere_is_not_offered_here(
     if every_surface.name == "python":
         assert told.ok
     else:
-        assert told.code == "UNSUPPORTED_SURFACE"
+        assert told.code == (
+            "UNSUPPORTED_SURFACE" if every_surface.name in ("cli", "json") else "ACTION_NOT_FOUND"
+        )
         assert told.exit_code in (None, 4)
 
 
 async def test_a_private_action_is_for_code_alone(every_surface: SurfaceDriver, board: Board) -> None:
     told = await every_surface.call(board.app, "hidden", {})
-    if every_surface.name == "python":
+    # The console is the developer's own: it shows everything.
+    if every_surface.name in ("python", "dev"):
         assert told.ok
     else:
         assert told.code == "ACTION_NOT_FOUND"
@@ -237,8 +248,10 @@ async def test_a_local_action_is_for_local_surfaces(every_surface: SurfaceDriver
 
 
 async def test_a_destructive_action_asks_first(every_surface: SurfaceDriver, board: Board) -> None:
-    refused = await call(every_surface, board, "delete", {"id": 1})
-    assert refused.code == "CONFIRMATION_REQUIRED"
+    # The console's page asks the person before it calls.
+    if every_surface.name != "dev":
+        refused = await call(every_surface, board, "delete", {"id": 1})
+        assert refused.code == "CONFIRMATION_REQUIRED"
     assert board.effects == []
     assert (await call(every_surface, board, "delete", {"id": 1}, confirm=True)).data == 1
     assert board.effects == [("delete", 1)]
