@@ -1,4 +1,4 @@
-"""A small app for the command line's start-up time: one action and nothing of its own to load."""
+"""A small app for the command line's start-up time: one action, with a constraint in pydantic's words."""
 
 from typing import Annotated, TypedDict
 

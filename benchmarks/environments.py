@@ -1,6 +1,7 @@
 """The virtual environments of a run, under `.venv-bench/`: made once, and anew when their content changes.
 
-`core` is what a user gets from installing Fairlead and nothing more; `peers` and `mcp` hold the others.
+`core` is what a user gets from installing Fairlead and nothing more, `serve` has a server too; `peers`, `web` and
+`mcp` hold the others.
 """
 
 import hashlib
@@ -88,5 +89,8 @@ def _from_requirements(name: str, file: str) -> Environment:
 
 
 CORE = Environment("core", _project_files(), [str(ROOT)])
+#: All servers run on the same event loop: Robyn holds it below 0.23, which takes a third more time for a request.
+SERVE = Environment("serve", _project_files(), [f"{ROOT}[serve]", "uvloop<0.23"])
 PEERS = _from_requirements("peers", "requirements.txt")
+WEB = _from_requirements("web", "requirements-web.txt")
 MCP = _from_requirements("mcp", "requirements-mcp.txt")

@@ -24,10 +24,11 @@ class Pace:
     batch_seconds: float = 0.02
     processes: int = 21
     streams: int = 7
+    bursts: int = 5
     quick: bool = False
 
 
-QUICK = Pace(rounds=7, batch_seconds=0.01, processes=7, streams=3, quick=True)
+QUICK = Pace(rounds=7, batch_seconds=0.01, processes=7, streams=3, bursts=3, quick=True)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from environments import ROOT
 from report import Section, as_markdown, as_text
 from rounds import QUICK, Failures, Pace
-from sections import install, invoke, memory, preflight, start, streams
+from sections import http, install, invoke, mcp_http, mcp_stdio, memory, preflight, sse, start, streams
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -22,6 +22,10 @@ MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
     "invoke": invoke.measure,
     "streams": streams.measure,
     "preflight": preflight.measure,
+    "http": http.measure,
+    "sse": sse.measure,
+    "mcp-stdio": mcp_stdio.measure,
+    "mcp-http": mcp_http.measure,
     "start": start.measure,
     "install": install.measure,
     "memory": memory.measure,
