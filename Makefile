@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+NODE   := tests/node/node_modules/.ready
 
 .PHONY: run test check lint format bench docs clean
 .DEFAULT_GOAL := test
@@ -20,7 +21,13 @@ $(READY): pyproject.toml
 run: $(READY)
 	@$(BIN)/python examples/taskboard/tour.py
 
-test: $(READY)
+# Node comes with the development dependencies; its packages are the clients and judges of the surfaces' tests.
+$(NODE): tests/node/package.json $(READY)
+	@cd tests/node && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+test: $(READY) $(NODE)
+	@tests/needs.sh
 	@$(BIN)/python -m pytest -n auto
 
 lint: $(READY)
@@ -41,4 +48,4 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .venv-bench dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-bench tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache

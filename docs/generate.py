@@ -34,10 +34,16 @@ ROOMS = (
     "fairlead.runtime",
     "fairlead.surfaces.cli",
     "fairlead.surfaces.json",
+    "fairlead.surfaces.http",
+    "fairlead.surfaces.auth",
+    "fairlead.surfaces.mcp",
+    "fairlead.surfaces.llm",
+    "fairlead.surfaces.client",
+    "fairlead.surfaces.console",
     "fairlead.testing",
 )
 FAMILIES = {
-    "action": "Told by the command line and the JSON runner, in the `error` of an envelope.",
+    "action": "Told by every surface but those of models, in the `error` of an envelope.",
     "tool": "Told to models that call tools. Retry says whether the model may try again, corrected.",
     "host": "Told to native plugins by their host. HTTP is the number that the host's own log shows.",
     "gateway": "Told by the agents' HTTP API, in JSON bodies and in event streams.",
@@ -227,7 +233,7 @@ def _listed(module: Any) -> str:
 
 def _home(value: Any) -> str:
     where = getattr(value, "__module__", None) or type(value).__module__
-    room = ".".join(where.split(".")[:2])
+    room = max((name for name in ROOMS if where == name or where.startswith(f"{name}.")), key=len)
     return f"[`{room}`](#{room.replace('.', '')})"
 
 

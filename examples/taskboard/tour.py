@@ -1,15 +1,22 @@
-"""A short tour of the taskboard: real commands on a board of its own, which is gone afterwards.
+"""A short tour of the taskboard: real commands and requests on a board of its own, which is gone afterwards.
 
-`make run` runs it. It asks nothing, and fails if a command does not end as the tour says.
+`make run` runs it. It asks nothing, and fails if something does not end as the tour says. On a terminal the server
+stays up until Ctrl-C.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +46,35 @@ STEPS = (
     ("This is the yes, for scripts; on a terminal you are asked.", "delete-task --id 1 --confirm", 0),
     ("Every failure has a code, and every code an exit status.", "complete-task --id 1", 4),
 )
+#: What is said, the path and the body of a request to the server, and the status it ends with.
+REQUESTS: tuple[tuple[str, str, dict[str, object], int], ...] = (
+    (
+        "Programs call the same actions over HTTP.",
+        "/fairlead/actions/list_tasks/invoke",
+        {"input": {"limit": 2}},
+        200,
+    ),
+    ("They hear of failures by status and code.", "/fairlead/actions/create_task/invoke", {"input": {}}, 400),
+    (
+        "Models call them as tools, over MCP.",
+        "/mcp",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "tour", "version": "1"},
+            },
+        },
+        200,
+    ),
+)
 NEXT = (
+    (f"{APP} dev", "the browser console"),
+    (f"{APP} serve", "the server, with docs at /docs and MCP at /mcp"),
+    (f"{APP} mcp install", "settings for MCP clients"),
     (f"{APP} --help", "all commands"),
     (f"{APP} create-task --title 'Learn the ropes'", "a task on your own board, which stays"),
     (
@@ -59,12 +94,81 @@ def main() -> int:
             shown = "--output" in command or "--ndjson" in command
             ended = step(words, command if shown else command + PLAIN, environment)
             if ended != expected:
-                print(f"The tour expected exit code {expected} and got {ended}.", file=sys.stderr)
-                return 1
+                return lost(f"exit code {expected}", ended)
+        with server(environment) as url:
+            for said, path, body, wanted in REQUESTS:
+                status = request(said, url, path, body)
+                if status != wanted:
+                    return lost(f"status {wanted}", status)
+            tell_next()
+            if sys.stdin.isatty():
+                stay(url)
+    return 0
+
+
+def lost(expected: str, found: int) -> int:
+    print(f"The tour expected {expected} and got {found}.", file=sys.stderr)
+    return 1
+
+
+def tell_next() -> None:
     print(bold("Try next, from this folder:"))
     for command, words in NEXT:
         print(f"  {command}\n      {words}")
-    return 0
+
+
+def stay(url: str) -> None:
+    print(f"\nThe tour's server stays up: open {url}/docs. Ctrl-C stops it.", flush=True)
+    try:
+        sys.stdin.read()
+    except KeyboardInterrupt:
+        print()
+
+
+@contextmanager
+def server(environment: dict[str, str]) -> Iterator[str]:
+    """The app's own server on a free port; gives its URL."""
+    print(bold("One command serves all the rest."))
+    print(f"$ {APP} serve --port 0", flush=True)
+    with subprocess.Popen(
+        [*shlex.split(APP), "serve", "--port", "0"],
+        executable=sys.executable,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                print(line, end="", flush=True)
+                found = re.search(r"(http://\S+)/mcp", line)
+                if found:
+                    print()
+                    yield found[1]
+                    break
+        finally:
+            process.terminate()
+
+
+def request(words: str, url: str, path: str, body: dict[str, object]) -> int:
+    print(bold(words))
+    print(f"POST {path}")
+    sent = urllib.request.Request(url + path, json.dumps(body).encode(), method="POST")  # noqa: S310  # our own server
+    sent.add_header("Content-Type", "application/json")
+    sent.add_header("Accept", "application/json, text/event-stream")
+    try:
+        with urllib.request.urlopen(sent, timeout=10) as answer:  # noqa: S310
+            return told(answer.status, answer.read())
+    except urllib.error.HTTPError as refused:
+        return told(refused.code, refused.read())
+
+
+def told(status: int, body: bytes) -> int:
+    text = body.decode()
+    print(f"{status} {text[:400]}{'...' if len(text) > 400 else ''}\n", flush=True)
+    return status
 
 
 def step(words: str, command: str, environment: dict[str, str]) -> int:
