@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,3 +236,23 @@ def test_no_json_makes_parse_raise(data: Any) -> None:
 def test_no_text_makes_parse_raise(data: Any) -> None:
     for wire in (action, tool, host, gateway, runtime):
         assert wire.parse(data).message
+
+
+def test_a_file_that_is_imported_again_has_its_codes_even_when_the_first_import_is_gone(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "quota.py"
+    file.write_text(
+        "from fairlead.failures import Failure, Kind\n"
+        "class Spent(Failure, code='spent_twice', kind=Kind.rate_limited):\n    'Spent.'\n"
+    )
+    for name in ("quota_first", "quota_second"):
+        spec = spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert lookup("action", "spent_twice") is module.Spent
+        del sys.modules[name]
+    with pytest.raises(TypeError, match="spent_twice"):
+        type("Other", (Failure,), {}, code="spent_twice", kind=Kind.conflict)

@@ -276,9 +276,9 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(piece: str) -> None
         text = piece * (length // len(piece))
         best = float("inf")
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.thread_time()
             DEFAULT.text(text)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.thread_time() - start)
         return best
 
     # A quadratic scan would take sixteen times as long for four times the text.

@@ -209,10 +209,10 @@ async def test_time_grows_with_the_number_of_events() -> None:
             ctx.logger.info("x")
 
     async def spent(n: int) -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         async for _event in app.stream("talk", {"n": n}):
             pass
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     await spent(1000)
     small, large = min([await spent(10_000) for _ in range(3)]), min([await spent(40_000) for _ in range(2)])

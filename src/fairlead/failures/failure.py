@@ -165,6 +165,7 @@ def default_message(cls: type[Failure], code: str) -> str:
 
 
 _codes: dict[str, dict[str, type[Failure]]] = {family: {} for family in FAMILIES}
+_homes: dict[tuple[str, str], str] = {}
 _bases: dict[str, type[Failure]] = {"action": Failure}
 
 
@@ -227,12 +228,15 @@ def _register(cls: type[Failure]) -> None:
     _load(cls.family)
     codes = _codes[cls.family]
     taken = codes.get(cls.code)
-    if taken is not None and (_home(taken), taken.__qualname__) != (_home(cls), cls.__qualname__):
+    home = _home(cls)
+    # The home of the one before is kept: its module may be gone by now.
+    if taken is not None and (_homes[cls.family, cls.code], taken.__qualname__) != (home, cls.__qualname__):
         raise TypeError(
             f"{cls.__qualname__} cannot take the {cls.family} code {cls.code!r}: "
             f"{taken.__module__}.{taken.__qualname__} has it. Choose another code, or raise that class"
         )
     codes[cls.code] = cls
+    _homes[cls.family, cls.code] = home
 
 
 def _load(family: str) -> Any:

@@ -363,9 +363,9 @@ def test_a_token_that_is_cut_or_changed_anywhere_is_refused() -> None:
     ],
 )
 def test_a_monstrous_token_is_refused_quickly(token: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     assert refused(Jwt(key=SECRET), token)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_deep_json_in_a_token_is_refused() -> None:

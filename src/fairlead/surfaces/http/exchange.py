@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fairlead._json import encode
 from fairlead.failures import Failure
 from fairlead.failures import action as wire
-from fairlead.failures.action import HttpServerError, MethodNotAllowed
+from fairlead.failures.action import Cancelled, HttpServerError, MethodNotAllowed
 from fairlead.failures.failure import default_message, lookup
 from fairlead.runtime import Runtime
 from fairlead.surfaces.auth.challenge import challenge
@@ -30,6 +30,10 @@ _JSON_NAME = JSON.decode()
 #: What may be repeated in a header and written to logs.
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
 _LONGEST_PAUSE = 10**9
+
+
+class ServerStopping(Cancelled, http_status=503):
+    """The server is stopping, and the call was cancelled. It may have begun its work."""
 
 
 class Host(NamedTuple):

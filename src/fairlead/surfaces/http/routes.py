@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fairlead.actions import Exposure
 from fairlead.failures import Failure
-from fairlead.failures.action import Cancelled, HttpServerError, NotFound
+from fairlead.failures.action import HttpServerError, NotFound
 from fairlead.runtime import Runtime
 from fairlead.runtime.hooks import report
 from fairlead.surfaces.auth import ANONYMOUS, Caller
@@ -33,7 +33,7 @@ from fairlead.surfaces.http.asgi import (
 )
 from fairlead.surfaces.http.call import parsed
 from fairlead.surfaces.http.directory import Directory
-from fairlead.surfaces.http.exchange import Exchange, Host
+from fairlead.surfaces.http.exchange import Exchange, Host, ServerStopping
 from fairlead.surfaces.http.media import require_json
 from fairlead.surfaces.http.pages import send_page
 from fairlead.surfaces.http.runner import Read, Runner
@@ -52,10 +52,6 @@ class Route(NamedTuple):
     #: None where the handler sees to it itself.
     methods: tuple[str, ...] | None
     action: str | None = None
-
-
-class ServerStopping(Cancelled, http_status=503):
-    """The server is stopping, and the call was cancelled. It may have begun its work."""
 
 
 Handler = Callable[[Exchange, Route], Awaitable[None]]

@@ -144,7 +144,7 @@ class Runner:
             confirm=call.confirm,
             idempotency_key=call.idempotency_key,
         )
-        sending = send_events(exchange, aiter(events), finish, self._keep_alive)
+        sending = send_events(exchange, action.name, aiter(events), finish, self._keep_alive)
         series = (self._lines.get(action.name) or self._line(action.name)).series
         series.in_flight += 1
         started = perf_counter()

@@ -16,7 +16,8 @@ from fairlead.runtime import Event
 from fairlead.surfaces.http.accept import best
 from fairlead.surfaces.http.asgi import Disconnected
 from fairlead.surfaces.http.disconnect import Watch, carried_on
-from fairlead.surfaces.http.exchange import Exchange
+from fairlead.surfaces.http.exchange import Exchange, ServerStopping
+from fairlead.surfaces.refusal import refusal
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
@@ -34,7 +35,7 @@ Finish = Callable[[Event], bytes]
 
 
 async def send_events(
-    exchange: Exchange, events: AsyncGenerator[Event, None], finish: Finish, every: float
+    exchange: Exchange, action: str, events: AsyncGenerator[Event, None], finish: Finish, every: float
 ) -> dict[str, Any] | None:
     """Send what the call says until it has ended; `finish` writes the last event, the result.
 
@@ -77,6 +78,13 @@ async def send_events(
     except asyncio.CancelledError:
         if watch.gone:
             raise Disconnected from None
+        if exchange.started:
+            # The server is stopping. Whoever reads is told, as far as the server still sends.
+            runtime, surface, _ = exchange.host
+            data = finish({"type": "result", "envelope": refusal(ServerStopping(), surface, runtime, action)})
+            ready += (data, b"\n") if lines else (_SSE_FRAME % (b"result", number + 1, data),)
+            with suppress(OSError, RuntimeError):
+                await outlet.end(b"".join(ready))
         raise
     finally:
         outlet.stop()
