@@ -4,6 +4,7 @@ import asyncio
 import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,17 +80,18 @@ async def test_memory_is_flat(use: Callable[[App, int], Awaitable[None]], calls:
     tracemalloc.start()
     try:
         sizes = []
-        for half in range(2):
+        for part in range(3):
             for n in range(calls // 2):
-                await use(app, 300 + half * calls + n)
+                await use(app, 300 + part * calls + n)
             await asyncio.sleep(0)
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # A leak of one small object a call would show as tens of bytes a call. Ids are made, and kept results dropped,
-    # by the batch, so that some are there or not.
-    assert sizes[1] - sizes[0] < 16 * calls // 2, sizes
+    # A leak of one small object a call would show as tens of bytes a call, each time. Ids are made, and kept
+    # results dropped, by the batch, and other threads of the test run keep things too: that shows once.
+    grown = min(later - earlier for earlier, later in pairwise(sizes))
+    assert grown < 8 * calls // 2, sizes
 
 
 async def test_no_tasks_or_threads_are_left_behind() -> None:
@@ -136,3 +138,24 @@ async def test_a_result_can_be_dropped_without_waiting_for_the_collector() -> No
         assert boxes[0]() is None
     finally:
         gc.enable()
+
+
+async def test_a_short_result_that_is_kept_takes_little_room() -> None:
+    app = App("x", idempotency=MemoryIdempotency(max_entries=1000))
+
+    @app.action(side_effects="write")
+    async def work(n: int, ctx: Context) -> int:
+        """Work."""
+        ctx.logger.info("working", tags=["a", "b"])
+        return n
+
+    await app.invoke("work", {"n": 0}, idempotency_key="first")
+    tracemalloc.start()
+    try:
+        for n in range(500):
+            await app.invoke("work", {"n": n}, idempotency_key=str(n))
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 500 * 2048

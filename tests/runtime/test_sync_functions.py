@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from fairlead import App, Context
 
@@ -273,3 +276,30 @@ async def test_a_job_that_comes_while_a_worker_takes_another_has_a_thread_of_its
     await asyncio.sleep(0.005)
     second = asyncio.wrap_future(workers.submit(barrier.wait))
     assert sorted(await asyncio.gather(first, second)) == [0, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    """The parent's threads do not live on in the child, which must not wait for them."""
+    program = """
+        import os, signal, threading
+        from fairlead import App
+
+        app = App("x")
+
+        @app.action
+        def where() -> int:
+            "Say where."
+            return os.getpid()
+
+        assert app.invoke_sync("where").data == os.getpid()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if app.invoke_sync("where").data == os.getpid() else 2)
+        threading.Timer(10, os.kill, (child, signal.SIGKILL)).start()
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert app.invoke_sync("where").data == os.getpid()
+        os._exit(ended & 0xFF)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], timeout=30)
+    assert done.returncode == 0

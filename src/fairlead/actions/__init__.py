@@ -4,7 +4,13 @@ from fairlead.actions.binding import Injected, deferred
 from fairlead.actions.catalogue import Catalogue, Group, action, collect
 from fairlead.actions.definition import RESERVED_NAMES, Action, ActionOptions
 from fairlead.actions.exposure import Exposure
-from fairlead.actions.manifest import action_manifest, describe_action, describe_attribution, surface_manifest
+from fairlead.actions.manifest import (
+    action_manifest,
+    describe_action,
+    describe_attribution,
+    describe_policy,
+    surface_manifest,
+)
 from fairlead.actions.policy import Concurrency, DefinitionError, Deprecation, RateLimit, Retry
 from fairlead.actions.surfaces import IN_PROCESS, Surface, register_surface, surface_names, surfaces
 
@@ -29,6 +35,7 @@ __all__ = [
     "deferred",
     "describe_action",
     "describe_attribution",
+    "describe_policy",
     "register_surface",
     "surface_manifest",
     "surface_names",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -38,6 +38,19 @@ def describe_action(action: Action[..., Any]) -> dict[str, Any]:
         "deprecation": _deprecation(action.deprecation),
     }
     return deepcopy(described)
+
+
+def describe_policy(action: Action[..., Any], attribution: Mapping[str, str] | None) -> dict[str, Any]:
+    """What an action's public metadata and policy say beside a tool made from it."""
+    return {
+        **action.public_metadata,
+        **({"attribution": dict(attribution)} if attribution else {}),
+        "visibility": action.visibility,
+        "sideEffects": action.side_effects,
+        "requiresConfirmation": bool(action.requires_confirmation),
+        "idempotency": action.idempotency,
+        "permissions": list(action.permissions),
+    }
 
 
 def action_manifest(

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from fairlead.actions import (
     IN_PROCESS,
@@ -32,6 +32,15 @@ from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.plan import Middleware
 from fairlead.runtime.result import Result
 from fairlead.runtime.runtime import NOTHING, Runtime
+
+if TYPE_CHECKING:
+    from fairlead.surfaces.client import Client
+    from fairlead.surfaces.console import Console
+    from fairlead.surfaces.http import HttpApp
+    from fairlead.surfaces.http.options import HttpOptions
+    from fairlead.surfaces.json import JsonRunner
+    from fairlead.surfaces.llm import Tools
+    from fairlead.surfaces.mcp import Server
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,7 +77,7 @@ class RuntimeOptions(TypedDict, total=False):
 
 
 #: What `App` takes by itself, for near misses.
-OPTIONS: Final = ("actions", "attribution", "description", "docs", "services", "version")
+OPTIONS: Final = ("actions", "attribution", "description", "docs", "services", "store", "version")
 
 
 class App(Runtime):
@@ -84,6 +93,7 @@ class App(Runtime):
         services: Mapping[str, Any] | None = None,
         attribution: Mapping[str, str] | None = None,
         docs: Mapping[str, Any] | None = None,
+        store: Any = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
         checks.known_keys(f"App {name!r}", options, (*RuntimeOptions.__annotations__, *OPTIONS))
@@ -97,6 +107,24 @@ class App(Runtime):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_owner = 0
         self._loop_lock = threading.Lock()
+        #: A store, the address of one, or None: the one that the environment names.
+        self._store = store
+        self._tasks: Any = None
+
+    @property
+    def store(self) -> Any:
+        """The app's database, opened when it is first asked for."""
+        with self._loop_lock:
+            if self._store is None or isinstance(self._store, str):
+                self._store = _room("store").open_store(self.name, url=self._store)
+            return self._store
+
+    @property
+    def tasks(self) -> Any:
+        """Durable tasks: calls of this app's actions that survive whatever happens to this process."""
+        if self._tasks is None:
+            self._tasks = _room("tasks").Tasks(self, self.store)
+        return self._tasks
 
     @overload
     def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
@@ -225,29 +253,35 @@ class App(Runtime):
         """Run this app's command line, and exit with its code."""
         _room("surfaces.cli").run(self, argv)
 
-    def json_runner(self, **identity: Any) -> Any:
+    def json_runner(self, **identity: Any) -> JsonRunner:
         """A runner for structured calls; `user` and `auth` are given here, never in a payload."""
-        return _room("surfaces.json").JsonRunner(self, **identity)
+        made: JsonRunner = _room("surfaces.json").JsonRunner(self, **identity)
+        return made
 
-    def http(self, **options: Any) -> Any:
+    def http(self, **options: Unpack[HttpOptions]) -> HttpApp:
         """An ASGI app that serves this one: run it with any ASGI server, or mount it in another app."""
-        return _room("surfaces.http").HttpApp(self, **options)
+        made: HttpApp = _room("surfaces.http").HttpApp(self, **options)
+        return made
 
-    def mcp(self, **options: Any) -> Any:
+    def mcp(self, **options: Any) -> Server:
         """An MCP server for this app; `await server.stdio()` serves the client at the other end of the pipe."""
-        return _room("surfaces.mcp").Server(self, **options)
+        made: Server = _room("surfaces.mcp").Server(self, **options)
+        return made
 
-    def tools(self, format: str = "openai", **options: Any) -> Any:
+    def tools(self, format: str = "openai", **options: Any) -> Tools:
         """This app's actions as a model provider's tools, and the way back for its calls."""
-        return _room("surfaces.llm").Tools(self, format, **options)
+        made: Tools = _room("surfaces.llm").Tools(self, format, **options)
+        return made
 
-    def client(self, **options: Any) -> Any:
+    def client(self, **options: Any) -> Client:
         """A client that calls this app in process, with the same words as one that calls it over HTTP."""
-        return _room("surfaces.client").Client(runtime=self, **options)
+        made: Client = _room("surfaces.client").Client(runtime=self, **options)
+        return made
 
-    def console(self, **options: Any) -> Any:
+    def console(self, **options: Any) -> Console:
         """An ASGI app that serves the browser console of this one."""
-        return _room("surfaces.console").Console(self, **options)
+        made: Console = _room("surfaces.console").Console(self, **options)
+        return made
 
 
 def _known(field: str, given: Mapping[str, Any] | None, keys: Sequence[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 
 class Clock:
@@ -31,10 +31,15 @@ class Clock:
         return self._stamp
 
 
-#: Ids that are made already: asking the system for randomness costs as much as all the rest.
+#: Ids that are made already: many at once cost a quarter of what they cost one by one.
 _READY: list[str] = []
 _AT_ONCE = 64
-_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+_PATTERN = "xxxxxxxx-xxxx-4xxx-Vxxx-xxxxxxxxxxxx "
+_BLANKS = _PATTERN.encode() * _AT_ONCE
+_STEP = len(_PATTERN)
+_PLACES = [place for place, mark in enumerate(_PATTERN) if mark in "xV"]
+_VARIANT = _PATTERN.index("V")
+_VARIANTS = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
 
 # A child must not go on with its parent's ids.
 if hasattr(os, "register_at_fork"):
@@ -51,8 +56,11 @@ def random_id() -> str:
         return first
 
 
-def _random_ids() -> Iterator[str]:
-    digits = os.urandom(16 * _AT_ONCE).hex()
-    for at in range(0, len(digits), 32):
-        d = digits[at : at + 32]
-        yield f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{_VARIANTS[d[16]]}{d[17:20]}-{d[20:]}"
+def _random_ids() -> list[str]:
+    """Fill in the blanks of a row of ids: a step puts the same digit of all of them in its place."""
+    digits = os.urandom(16 * _AT_ONCE).hex().encode()
+    ids = bytearray(_BLANKS)
+    for column, place in enumerate(_PLACES):
+        ids[place::_STEP] = digits[column::32]
+    ids[_VARIANT::_STEP] = ids[_VARIANT::_STEP].translate(_VARIANTS)
+    return ids.decode().split()

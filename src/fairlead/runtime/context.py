@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fairlead._json import encode, loads
+from fairlead._json import encode, loads, packed
 from fairlead.actions import Action, Injected
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
+from fairlead.runtime.durable import CURRENT, Durable
 from fairlead.runtime.events import READY, Channel, Event
 from fairlead.runtime.identity import caller_of
 from fairlead.runtime.signal import Signal
@@ -132,6 +133,19 @@ class Context(Injected):
         return self._caller
 
     @property
+    def task(self) -> Durable | None:
+        """The task that this call is run for, if it is."""
+        return CURRENT.get()
+
+    def checkpoint(self, state: Any) -> Awaitable[None]:
+        """Keep where this call is, so that a later run of its task can go on there: `ctx.task.state`.
+
+        Outside a task there is no later run, and nothing is kept.
+        """
+        run = CURRENT.get()
+        return READY if run is None else run.checkpoint(state)
+
+    @property
     def logger(self) -> Logger:
         return Logger(self)
 
@@ -186,7 +200,7 @@ class Context(Injected):
         told: dict[str, Any] | bytes = fields
         for value in fields.values():
             if type(value) not in _LASTING or type(runtime.redactor) is not Redactor:
-                told = encode(shown(fields, runtime.redactor))
+                told = packed(encode(shown(fields, runtime.redactor)))
                 break
         note = (level, text, percent, told, runtime.wall())
         notes = self._notes
@@ -230,8 +244,8 @@ class Context(Injected):
             spelled = orjson.dumps(data)
         except TypeError:
             spelled = encode(data)
-        artifacts = b"[]" if self._artifacts is None else encode(self._artifacts)
-        return spelled, artifacts, self._notes or (), self._runtime
+        artifacts = b"[]" if self._artifacts is None else packed(encode(self._artifacts))
+        return packed(spelled), artifacts, self._notes or (), self._runtime
 
     def replay(self, kept: Record | bytes) -> Any:
         """Take over what an earlier call with the same key said and made; gives its data, or raises its failure."""

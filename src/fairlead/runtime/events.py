@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 #: Past this many waiting events, a producer that can wait does.
@@ -20,6 +20,8 @@ LIMIT = 262_144
 
 #: One event: a plain dict with a `type`.
 Event = dict[str, Any]
+
+_MAKING = threading.Lock()
 
 
 class Ready:
@@ -56,7 +58,8 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._consumer: asyncio.Future[None] | None = None
         self._producers: list[asyncio.Future[None]] = []
-        self._room = threading.Condition()
+        #: Where threads wait. Few ever do, and it weighs more than the rest of a channel.
+        self._room: threading.Condition | None = None
         self._waiting_threads = 0
 
     def put(self, event: Event) -> Ready | Channel:
@@ -76,9 +79,10 @@ class Channel:
     def put_blocking(self, event: Event) -> Ready:
         """Add an event from a worker thread, waiting there until there is room."""
         if len(self.buffer) >= ROOM:
-            with self._room:
+            room = self._waiting_room()
+            with room:
                 self._waiting_threads += 1
-                self._room.wait_for(lambda: len(self.buffer) < ROOM or self.closed)
+                room.wait_for(lambda: len(self.buffer) < ROOM or self.closed)
                 self._waiting_threads -= 1
         if self.closed:
             return READY
@@ -93,24 +97,26 @@ class Channel:
             self._producers.append(waiter)
             yield from waiter
 
-    async def filled(self) -> None:
-        """Wait, as the consumer, until there is an event or the channel was nudged."""
-        self._consumer = self._loop.create_future()
+    def filled(self) -> Awaitable[None]:
+        """What the consumer awaits until there is an event or the channel was nudged."""
+        waiting = self._consumer = self._loop.create_future()
         # A thread may have added an event between the consumer's look and this line.
         if self.buffer:
             self._consumer = None
-            return
-        await self._consumer
+            return READY
+        return waiting
 
     def drained(self) -> None:
         """Tell waiting producers, as the consumer, that there is room again."""
-        producers, self._producers = self._producers, []
-        for waiter in producers:
-            if not waiter.done():
-                waiter.set_result(None)
+        if self._producers:
+            producers, self._producers = self._producers, []
+            for waiter in producers:
+                if not waiter.done():
+                    waiter.set_result(None)
         if self._waiting_threads:
-            with self._room:
-                self._room.notify_all()
+            room = self._waiting_room()
+            with room:
+                room.notify_all()
 
     def close(self) -> None:
         """Drop what comes from now on and let every waiting producer go."""
@@ -118,8 +124,14 @@ class Channel:
         self.drained()
         self.nudge()
 
-    def nudge(self) -> None:
-        """Let the consumer look again."""
+    def _waiting_room(self) -> threading.Condition:
+        with _MAKING:
+            if self._room is None:
+                self._room = threading.Condition()
+            return self._room
+
+    def nudge(self, *_: object) -> None:
+        """Let the consumer look again; whatever ended may say so itself."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None and not consumer.done():
             consumer.set_result(None)

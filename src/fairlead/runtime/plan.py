@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from functools import cache
 from inspect import isawaitable
 from typing import Any, NamedTuple
@@ -132,7 +131,8 @@ async def _threaded(workers: Workers, context: Context, function: Callable[[], A
 async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
     channel = context._channel
     items: list[Any] | None = [] if channel is None or context.idempotency_key is not None else None
-    async with aclosing(call(value, context)) as chunks:
+    chunks = call(value, context)
+    try:
         async for chunk in chunks:
             data = dumped(plan.chunk, chunk)
             context.chunks += 1
@@ -140,6 +140,8 @@ async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any,
                 items.append(data)
             if channel is not None:
                 await channel.put({"type": "chunk", "data": data})
+    finally:
+        await chunks.aclose()
     return items
 
 

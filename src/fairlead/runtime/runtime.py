@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from fairlead._json import encode
 from fairlead.actions import (
@@ -44,6 +44,7 @@ from fairlead.runtime.redaction import redactor_of
 from fairlead.runtime.refusals import conflicting, invalid_input, too_often, unknown, unsupported
 from fairlead.runtime.result import Result
 from fairlead.runtime.services import Lifespan
+from fairlead.runtime.settling import finish, quietly, seen_through
 from fairlead.runtime.signal import Signal
 from fairlead.runtime.stream import Stream
 from fairlead.runtime.supervision import contained, current_task, heard, interruptible, within
@@ -55,6 +56,16 @@ _NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
 _MODULES: Final = sys.modules
 #: Failures of the first call that say nothing about its twins: they try for themselves.
 _OWN = frozenset({Kind.cancelled, Kind.timeout})
+
+
+class Checked(NamedTuple):
+    """A call that would be let through: what was asked, as it was given and in one spelling, and by whom."""
+
+    action: Action[..., Any]
+    input: Any
+    request: bytes
+    caller: str
+    warnings: list[str]
 
 
 class Runtime:
@@ -138,6 +149,46 @@ class Runtime:
         """
         return Stream(lambda channel: self.invoke(action, input, **options, _channel=channel), self.clock)
 
+    async def check(
+        self,
+        action: str | Action[..., Any],
+        input: Any = NOTHING,
+        *,
+        surface: str = IN_PROCESS,
+        user: Any = None,
+        auth: Any = None,
+        confirm: bool | str | None = None,
+    ) -> Checked:
+        """Go through all that a call has to pass before its first effect, and stop there. A token is used up.
+
+        Raises:
+            Failure: the call would be refused.
+        """
+        plan = self._plan(action)
+        if plan is None:
+            raise unknown(action, self.catalogue)
+        about = (self.env, self._lifespan.values, _NO_METADATA, None, None)
+        context = Context(self, plan.action, surface, None, user, auth, *about, self._monotonic(), False)
+        if surface != IN_PROCESS and surface not in plan.surfaces:
+            raise unsupported(plan.action.name, surface)
+        given = {} if input is NOTHING else input
+        if plan.drop_blanks is not None:
+            given, context.warnings = plan.drop_blanks(given)
+        try:
+            context.input = plan.validate(given)
+        except (ValueError, RecursionError) as error:
+            context.input = self._mended(plan, context, given, error)
+        request = plan.request_of(context.input)
+        token = None
+        if plan.action.requires_confirmation:
+            token = self._confirmations.check(context, confirm, request)
+        await self._lifespan.start()
+        if plan.checker is not None:
+            await permitted(plan.checker(plan.action, context.input, context))
+        if token is not None:
+            self._confirmations.spend(token)
+        return Checked(plan.action, given, request, context.caller, context.warnings)
+
     async def invoke(
         self,
         action: str | Action[..., Any],
@@ -206,6 +257,7 @@ class Runtime:
                 context.input = plan.validate(input)
             except (ValueError, RecursionError) as error:
                 context.input = self._mended(plan, context, input, error)
+            del input  # a call may wait for long, and has in hand what this became
             limits = None
             if (
                 plan.limited
@@ -393,7 +445,7 @@ class Runtime:
                     pending = self._settle(key, kept, shared)
                     if pending is not None:
                         # Seen through even if this task is cancelled: the effect has happened.
-                        await asyncio.shield(_seen_through(pending))
+                        await asyncio.shield(seen_through(pending))
 
     def _warn(self, deprecation: Deprecation, context: Context) -> None:
         fields = {
@@ -444,7 +496,7 @@ class Runtime:
             if not asked.cancelled() and asked.exception() is None and asked.result().state == "fresh":
                 pending = self._settle(key, None, None)
                 if pending is not None:
-                    _finish(pending)
+                    finish(pending)
 
         try:
             return await asyncio.shield(asking)
@@ -460,7 +512,7 @@ class Runtime:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
             report("The idempotency store failed to keep a result.")
             return None
-        return None if pending is None else _quietly(pending)
+        return None if pending is None else quietly(pending)
 
     def _settle_later(self, plan: Plan, context: Context, key: str, straggler: Straggler) -> None:
         """While the body still runs the key stays held, so that no twin starts beside it; a late success is kept."""
@@ -473,7 +525,7 @@ class Runtime:
                     kept = self._recorded(context, dumped(plan.output, work.result()))
             pending = self._settle(key, kept, None)
             if pending is not None:
-                _finish(pending)
+                finish(pending)
 
         straggler.add_done_callback(stopped)
 
@@ -533,32 +585,3 @@ class Runtime:
             return None
         task.add_done_callback(heard)
         return task
-
-
-#: The loop itself keeps no hold on its tasks.
-_FINISHING: Final[set[asyncio.Future[None]]] = set()
-
-
-def _finish(pending: Awaitable[None]) -> None:
-    """See it through: on the loop that runs here, or on one of its own, on a thread whose loop is gone."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(_quietly(pending))
-    else:
-        _seen_through(pending)
-
-
-def _seen_through(pending: Awaitable[None]) -> asyncio.Future[None]:
-    """A task that goes on whoever stops waiting for it."""
-    task = asyncio.ensure_future(pending)
-    _FINISHING.add(task)
-    task.add_done_callback(_FINISHING.discard)
-    return task
-
-
-async def _quietly(settling: Awaitable[None]) -> None:
-    try:
-        await settling
-    except Exception:
-        report("The idempotency store failed to keep a result.")

@@ -17,6 +17,8 @@ Start = Callable[[Channel], Coroutine[Any, Any, Result]]
 class Stream:
     """Iterate it once. Leaving early, by `break`, `aclose()` or the end of `async with`, cancels the call."""
 
+    __slots__ = ("_events",)
+
     def __init__(self, start: Start, clock: Clock) -> None:
         self._events = _events(start, clock)
 
@@ -43,15 +45,15 @@ async def _events(start: Start, clock: Clock) -> AsyncGenerator[Event, None]:
     buffer = channel.buffer
     half = ROOM // 2
     task = asyncio.get_running_loop().create_task(start(channel))
-    task.add_done_callback(lambda _: channel.nudge())
+    del start  # what the call was asked with need not be held beside the call
+    task.add_done_callback(channel.nudge)
     try:
         while True:
             while buffer:
-                event = buffer.popleft()
                 # Producers are let on when half the room is free, not one by one.
                 if len(buffer) == half:
                     channel.drained()
-                yield event
+                yield buffer.popleft()
             channel.drained()
             if task.done():
                 break

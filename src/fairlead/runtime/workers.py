@@ -7,21 +7,31 @@ on does not count against the limit while it lingers.
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
+from weakref import WeakSet
 
 Job = tuple[Future[Any], Callable[[], Any]]
+
+_ALL: WeakSet[Workers] = WeakSet()
 
 
 class Workers:
     """At most `limit` threads, made as needed and kept."""
 
     def __init__(self, limit: int = 64) -> None:
-        self._limit = limit
+        self._most = limit
+        self._begin()
+        _ALL.add(self)
+
+    def _begin(self) -> None:
+        """Have no threads yet, and nobody who waits for one."""
+        self._limit = self._most
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -75,6 +85,16 @@ class Workers:
             self._threads -= retired
             self._idle -= retired
         return retired
+
+
+def _begin_again() -> None:
+    """In a process that was forked no thread lives on, and a lock may be held by one that does not."""
+    for workers in list(_ALL):
+        workers._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)
 
 
 def _run(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:

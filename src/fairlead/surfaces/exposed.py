@@ -27,17 +27,27 @@ def find(app: Runtime, name: str, surface: str, exposure: Exposure = _SHOWN) -> 
         Failure: nothing of that name is shown. A private action is not told apart from a missing one, nor is
             one that is offered elsewhere, unless the surface is a local one.
     """
-    stem, at, version = name.partition("@")
-    action = app.get(name) or app.get(stem.replace("-", "_") + at + version)
+    action = named(app, name)
     if action is None or (action.visibility == "private" and exposure.include_private is not True):
-        raise _missing(app, name[:LONGEST], surface, exposure)
+        raise missing(app, name, surface, exposure)
     if surface not in action.supported_surfaces and is_local(surface):
         raise unsupported(action.name, surface)
     if not exposure.allows(action, surface):
-        raise _missing(app, name[:LONGEST], surface, exposure)
+        raise missing(app, name, surface, exposure)
     return action
 
 
-def _missing(app: Runtime, name: str, surface: str, exposure: Exposure) -> Failure:
-    hint = near_miss(name.replace("-", "_"), [action.name for action in shown(app, surface, exposure)])
-    return Failure(Kind.unknown_action, f"No action is named {name!r}.{hint}")
+def named(app: Runtime, name: str) -> Action[..., Any] | None:
+    """The action of this name, whoever may see it."""
+    action = app.get(name)
+    if action is not None:
+        return action
+    stem, at, version = name.partition("@")
+    return app.get(stem.replace("-", "_") + at + version)
+
+
+def missing(app: Runtime, name: str, surface: str, exposure: Exposure) -> Failure:
+    """The failure of a name that nothing on the surface has, with the near miss among what is shown."""
+    said = name[:LONGEST]
+    hint = near_miss(said.replace("-", "_"), [action.name for action in shown(app, surface, exposure)])
+    return Failure(Kind.unknown_action, f"No action is named {said!r}.{hint}")

@@ -307,7 +307,7 @@ async def test_identity_is_the_hosts_word() -> None:
 
 async def test_an_option_that_there_is_not_is_the_developers_mistake() -> None:
     with pytest.raises(TypeError, match="Did you mean 'user'"):
-        await app.tools("openai").execute(chat("add", {"a": 1}), usr="x")
+        await app.tools("openai").execute(chat("add", {"a": 1}), usr="x")  # type: ignore[call-arg]
 
 
 async def test_parallel_calls_run_at_the_same_time_and_keep_their_order() -> None:

@@ -422,7 +422,7 @@ def stateless(
 
 @pytest.fixture
 async def site() -> AsyncIterator[Callable[..., Any]]:
-    """Serve an endpoint with uvicorn, in this loop: `await site(app.mcp().http())`."""
+    """Serve an endpoint, or a whole app, with uvicorn, in this loop: `await site(app.mcp().http())`."""
     async with AsyncExitStack() as stack:
 
         async def start(endpoint: Any) -> Site:
@@ -434,7 +434,7 @@ async def site() -> AsyncIterator[Callable[..., Any]]:
             serving = asyncio.ensure_future(server._serve([listening]))
 
             async def stop() -> None:
-                await endpoint.close()
+                await (endpoint.close() if hasattr(endpoint, "close") else endpoint.drain(0))
                 server.should_exit = server.force_exit = True
                 await serving
 

@@ -275,7 +275,7 @@ async def test_state_is_good_for_its_own_request_and_caller_only(talk: Connect) 
         with pytest.raises(Exception) as refused:
             await wrong
         assert refused.value.code == -32602  # type: ignore[attr-defined]
-    assert server.app.wiped == []
+    assert server.app.wiped == []  # type: ignore[attr-defined]
 
 
 async def test_state_expires(talk: Connect) -> None:

@@ -151,3 +151,33 @@ async def test_the_url_of_the_resource_can_be_given(site: Start) -> None:
 def test_oauth_without_somebody_who_checks_tokens_is_refused() -> None:
     with pytest.raises(DefinitionError, match="resolve_context"):
         App("shop").mcp().http(oauth=ProtectedResource([ISSUER]))
+
+
+async def test_an_app_served_whole_says_where_tokens_for_its_mcp_come_from(site: Start) -> None:
+    app = App("shop")
+    app.add({"look": lambda: "around"})
+    resource = ProtectedResource([ISSUER], scopes=["mcp"])
+    place = await site(app.http(resolve_context=resolve, mcp_oauth=resource))
+    said = await place.stateless("tools/list")
+    assert said.status_code == 401
+    told = challenge(said)
+    assert told["scope"] == "mcp"
+    metadata = (await place.http.get(told["resource_metadata"])).json()
+    assert (metadata["resource"], metadata["authorization_servers"]) == (place.url, [ISSUER])
+    good = await place.stateless("tools/call", {"name": "look"}, {"authorization": "Bearer mcp"})
+    assert good.json()["result"]["structuredContent"] == "around"
+    actions = place.url.removesuffix("/mcp") + "/fairlead/actions"
+    assert (await place.http.get(actions)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mcp_oauth": ProtectedResource([ISSUER])}, "resolve_context"),
+        ({"mcp_oauth": ProtectedResource([ISSUER]), "resolve_context": resolve, "mcp": False}, "mcp=False"),
+        ({"mcp_oauth": {"authorization_servers": [ISSUER]}, "resolve_context": resolve}, "ProtectedResource"),
+    ],
+)
+def test_oauth_for_the_mcp_of_an_app_is_checked_when_it_is_given(options: Any, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        App("shop").http(**options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from time import monotonic
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from fairlead._json import encode
 from fairlead.failures import from_exception
@@ -32,6 +32,16 @@ _HTML = b"text/html; charset=utf-8"
 _MOST_ROOTS = 16
 
 
+class Beside(Protocol):
+    """Work of its own in the process that serves, such as a worker's."""
+
+    def start(self) -> None:
+        """Begin, on the running loop."""
+
+    async def stop(self, patience: float = 0.0) -> None:
+        """End, after so many seconds at the latest; a second time it changes nothing."""
+
+
 class HttpApp:
     """Serves an app, or a bare runtime: `uvicorn.run(app.http())`, `Mount("/tools", app.http())`."""
 
@@ -51,6 +61,8 @@ class HttpApp:
             keep_alive=settings.keep_alive,
             gzip=settings.gzip,
         )
+        #: What runs while the app is up, and ends before its services do.
+        self.beside: Beside | None = None
         self._mcp: McpEndpoint | None = None
         self._calls_beside = 0
         self._documents: dict[str, tuple[object, Page]] = {}
@@ -87,8 +99,11 @@ class HttpApp:
         """Turn `/readyz` off and wait for the calls that are running, so long at most; then nobody listens on."""
         self.draining = True
         deadline = monotonic() + seconds
+        beside = None if self.beside is None else asyncio.ensure_future(self.beside.stop(seconds))
         while self.in_flight and monotonic() < deadline:  # noqa: ASYNC110  # counting is cheaper than telling
             await asyncio.sleep(0.02)
+        if beside is not None:
+            await beside
         await self._hush()
 
     def _views(self) -> dict[str, Handler]:
@@ -166,7 +181,7 @@ class HttpApp:
         self._calls_beside += calling
         exchange.started = True
         try:
-            await self._mcp(exchange.scope, exchange.receive, exchange.send)
+            await self._mcp.serve(exchange.scope, exchange.headers, exchange.receive, exchange.send)
         finally:
             self._calls_beside -= calling
 
@@ -179,15 +194,24 @@ class HttpApp:
         server = given if isinstance(given, Server) else Server(self._runtime, exposure=settings.exposure)
         # Where callers have to show who they are, a page that borrows somebody's browser gains nothing.
         hosts = settings.allowed_hosts or ((ANY_HOST,) if settings.resolvers else None)
-        return McpEndpoint(server, resolve_context=settings.resolvers, allowed_hosts=hosts)
+        return McpEndpoint(
+            server, resolve_context=settings.resolvers, allowed_hosts=hosts, oauth=settings.mcp_oauth
+        )
 
     async def _hush(self) -> None:
         """End the streams of those who only listen: they would never end by themselves."""
         if self._mcp is not None:
             await self._mcp.close()
 
+    async def _start(self) -> None:
+        await self._runtime.start()
+        if self.beside is not None:
+            self.beside.start()
+
     async def _stop(self) -> None:
         try:
+            if self.beside is not None:
+                await self.beside.stop()
             await self._hush()
         finally:
             await self._runtime.stop()
@@ -196,7 +220,7 @@ class HttpApp:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                await _told("startup", self._runtime.start(), self._runtime, send)
+                await _told("startup", self._start(), self._runtime, send)
             elif message["type"] == "lifespan.shutdown":
                 await _told("shutdown", self._stop(), self._runtime, send)
                 return

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
+from fairlead.surfaces.cli.spans import DATA_ROW, choose_store
+from fairlead.surfaces.cli.worker import CONCURRENCY
 
 if TYPE_CHECKING:
     from fairlead.surfaces.cli.program import Program
@@ -32,6 +34,8 @@ _VALUED: Final = (
     "--root-path",
     "--drain",
     "--log-level",
+    "--worker",
+    "--data",
 )
 #: Options that an environment variable gives as well.
 _VARIABLES: Final = {
@@ -43,8 +47,9 @@ _VARIABLES: Final = {
 
 
 def _serve(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, ("--reload", "--access-log", *_INCLUDE), _VALUED)
+    options = Options(arguments, ("--reload", "--access-log", "--worker", *_INCLUDE), _VALUED)
     given = _given(program, options)
+    choose_store(given.get("--data"))
     host = given.get("--host", HOST)
     plan, way = _plan(program, options, given), _way(options, given)
     _require_uvicorn()
@@ -61,6 +66,8 @@ def _serve(program: Program, arguments: list[str]) -> int:
     if not known and "allowed_hosts" not in plan.http:
         plan = plan._replace(http={**plan.http, "allowed_hosts": _names_here(host)})
     site = plan.site(app)
+    if plan.worker:
+        program.console.say(f"Tasks are run, too, {plan.worker} at once. They are kept in {app.store.name}.")
     at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
     _announce(program, app.name, at.getsockname(), known=known)
     return serve(plan, way, site, at)
@@ -85,7 +92,10 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
         jwt |= {flag[2:]: given[flag] for flag in ("--issuer", "--audience") if flag in given}
     elif "--issuer" in given or "--audience" in given:
         raise wrong_option("--issuer", "needs --jwks: the keys that its tokens are signed with")
-    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http)
+    worker = 0
+    if "--worker" in options.on or "--worker" in given:
+        worker = _whole("--worker", given.get("--worker", CONCURRENCY), 1, 10_000)
+    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http, worker)
 
 
 def _way(options: Options, given: dict[str, str]) -> Way:
@@ -203,6 +213,11 @@ SERVE = Command(
         ("--issuer TEXT", "Whose tokens count."),
         ("--audience TEXT", "For whom tokens must be meant."),
         ("--workers N", "Processes that serve. [env: FAIRLEAD_WORKERS] [default: 1]"),
+        (
+            "--worker[=N]",
+            f"Run tasks, too, N at once in each process that serves. [default: none; N: {CONCURRENCY}]",
+        ),
+        DATA_ROW,
         ("--reload", "Start again when a file of the project changes."),
         ("--drain SECONDS", "How long running calls may go on when it stops. [default: 10]"),
         ("--cors ORIGINS", "Pages of these origins may call, separated by commas."),

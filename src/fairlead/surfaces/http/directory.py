@@ -6,11 +6,9 @@ from typing import Any
 
 from fairlead._json import encode
 from fairlead.actions import Action, Exposure, describe_action
-from fairlead.actions.policy import near_miss
-from fairlead.failures import Failure, Kind
 from fairlead.runtime import Runtime
+from fairlead.surfaces.exposed import missing, named
 from fairlead.surfaces.http.pages import Page, page
-from fairlead.surfaces.refusal import LONGEST
 
 
 class Directory:
@@ -36,16 +34,9 @@ class Directory:
         Raises:
             Failure: nothing of that name is shown here. A hidden action is not told apart from a missing one.
         """
-        action = self._runtime.get(name)
-        if action is None:
-            stem, at, version = name.partition("@")
-            action = self._runtime.get(stem.replace("-", "_") + at + version)
+        action = named(self._runtime, name)
         if action is None or not self._shows(action):
-            said = name[:LONGEST]
-            raise Failure(
-                Kind.unknown_action,
-                f"No action is named {said!r}.{near_miss(said.replace('-', '_'), self.names())}",
-            )
+            raise missing(self._runtime, name, self._surface, self._exposure)
         return action
 
     def describe(self, action: Action[..., Any]) -> Page:

@@ -13,6 +13,7 @@ from fairlead.surfaces.http.routes import BASES, MAX_BODY
 
 if TYPE_CHECKING:
     from fairlead.surfaces.mcp import Server
+    from fairlead.surfaces.mcp.oauth import ProtectedResource
 
 _OWNER: Final = "HTTP"
 #: In `allowed_hosts`: every name.
@@ -57,6 +58,8 @@ class HttpOptions(TypedDict, total=False):
     allowed_hosts: Sequence[str]
     #: Whether `/mcp` is there; or the `app.mcp()` that it serves.
     mcp: bool | Server
+    #: Where tokens for `/mcp` come from; with it, every request there needs a caller.
+    mcp_oauth: ProtectedResource | None
     docs: bool
     metrics: bool
 
@@ -76,6 +79,7 @@ class Settings(NamedTuple):
     gzip: int | None
     allowed_hosts: tuple[str, ...]
     mcp: bool | Server
+    mcp_oauth: ProtectedResource | None
     docs: bool
     metrics: bool
 
@@ -97,6 +101,7 @@ def settle(options: HttpOptions) -> Settings:
         _gzip(options.get("gzip", True)),
         checks.names(_OWNER, "allowed_hosts", options.get("allowed_hosts", ())),
         _mcp(options.get("mcp", True)),
+        _mcp_oauth(options),
         checks.boolean(_OWNER, "docs", options.get("docs", True)),
         checks.boolean(_OWNER, "metrics", options.get("metrics", True)),
     )
@@ -130,6 +135,20 @@ def _resolvers(given: object) -> tuple[Resolver, ...]:
 
 def _mcp(given: Any) -> bool | Server:
     return given if hasattr(given, "own_resources") else checks.boolean(_OWNER, "mcp", given)
+
+
+def _mcp_oauth(options: HttpOptions) -> ProtectedResource | None:
+    given: Any = options.get("mcp_oauth")
+    if given is None:
+        return None
+    if not hasattr(given, "authorization_servers"):
+        raise DefinitionError(f"{_OWNER}: mcp_oauth must be a ProtectedResource, not {given!r}.")
+    if not options.get("mcp", True):
+        raise DefinitionError(f"{_OWNER}: mcp_oauth is about /mcp, which mcp=False leaves out.")
+    if not _resolvers(options.get("resolve_context", ())):
+        raise DefinitionError(f"{_OWNER}: mcp_oauth needs a resolve_context, which checks the tokens.")
+    told: ProtectedResource = given
+    return told
 
 
 def _bases(given: object) -> tuple[str, ...]:

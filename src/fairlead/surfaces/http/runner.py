@@ -79,7 +79,7 @@ class Runner:
             series.ended(None, result.duration)
             await exchange.answer(200, body)
             return
-        body, failure, envelope = self._write(result.to_dict(), result.failure, call)
+        body, failure, envelope = self.write(result.to_dict(), result.failure, call)
         series.ended(_code(failure), result.duration)
         if failure is None:
             await exchange.answer(200, body)
@@ -112,7 +112,7 @@ class Runner:
         except BaseException:
             series.ended(_LEFT, 0.0)
             raise
-        body, failure, _ = self._write(result.to_dict(), result.failure, call)
+        body, failure, _ = self.write(result.to_dict(), result.failure, call)
         series.ended(_code(failure), result.duration)
         return body
 
@@ -121,16 +121,7 @@ class Runner:
         members, caller = await reading
         action = self._directory.find(name)
         call = self._call(exchange, members, action)
-        del members, reading  # a quiet stream keeps what it holds for long
-        code: str | None = _LEFT
-
-        def finish(event: Event) -> bytes:
-            nonlocal code
-            told = event["envelope"]
-            body, failure, _ = self._write(told, None if told["ok"] else action_wire.parse(told), call)
-            code = _code(failure)
-            return b'{"type":"result","envelope":%b}' % body
-
+        ending = Ending(self, call)
         trace, metadata = _known(exchange, call, caller)
         events = self._runtime.stream(
             action,
@@ -144,17 +135,20 @@ class Runner:
             confirm=call.confirm,
             idempotency_key=call.idempotency_key,
         )
-        sending = send_events(exchange, action.name, aiter(events), finish, self._keep_alive)
+        sending = send_events(exchange, action.name, aiter(events), ending, self._keep_alive)
+        # A quiet stream keeps what it holds for long, so what the call itself holds is let go here.
+        call.input = None
+        del members, reading, caller, metadata, events
         series = (self._lines.get(action.name) or self._line(action.name)).series
         series.in_flight += 1
         started = perf_counter()
         try:
             unsaid = await (traced(trace, sending) if trace else sending)
             if unsaid is not None:
-                _, failure, envelope = self._write(unsaid, action_wire.parse(unsaid), call)
-                code = _code(failure)
+                _, failure, envelope = self.write(unsaid, action_wire.parse(unsaid), call)
+                ending.code = _code(failure)
         finally:
-            series.ended(code, perf_counter() - started)
+            series.ended(ending.code, perf_counter() - started)
         if unsaid is not None and failure is not None:
             await exchange.fail(failure, envelope)
 
@@ -187,8 +181,27 @@ class Runner:
             return traced(trace, invocation)
         return invocation
 
-    def _write(self, envelope: dict[str, Any], failure: Failure | None, call: Call) -> Written:
+    def write(self, envelope: dict[str, Any], failure: Failure | None, call: Call) -> Written:
+        """An envelope as this surface sends it."""
         return write(envelope, failure, call.warnings, self._max_response, self._runtime.redactor)
+
+
+class Ending:
+    """Writes the last event of a stream, and knows how the call is counted."""
+
+    __slots__ = ("_call", "_runner", "code")
+
+    def __init__(self, runner: Runner, call: Call) -> None:
+        self._runner = runner
+        self._call = call
+        self.code: str | None = _LEFT
+
+    def __call__(self, event: Event) -> bytes:
+        told = event["envelope"]
+        failure = None if told["ok"] else action_wire.parse(told)
+        body, failure, _ = self._runner.write(told, failure, self._call)
+        self.code = _code(failure)
+        return b'{"type":"result","envelope":%b}' % body
 
 
 def _code(failure: Failure | None) -> str | None:

@@ -43,6 +43,8 @@ class Plan(NamedTuple):
     jwt: Mapping[str, Any] | None = None
     #: What `app.http` takes beside its resolvers.
     http: Mapping[str, Any] = {}
+    #: How many tasks are run at once in each process that serves; 0 for none.
+    worker: int = 0
 
     def resolvers(self) -> list[Resolver]:
         """Who is asked who is calling. Raises DefinitionError when a file cannot be used."""
@@ -61,7 +63,27 @@ class Plan(NamedTuple):
             site: HttpApp = app.http(resolve_context=self.resolvers(), **self.http)
         except DefinitionError as exc:
             raise Failure(Kind.invalid_input, str(exc), cause=exc) from exc
+        if self.worker:
+            site.beside = _Employed(app, self.worker)
         return site
+
+
+class _Employed:
+    """A worker in the process that serves."""
+
+    def __init__(self, app: App, concurrency: int) -> None:
+        self._app = app
+        self._concurrency = concurrency
+        self._worker: Any = None
+
+    def start(self) -> None:
+        self._worker = self._app.tasks.worker(concurrency=self._concurrency)
+        self._worker.start()
+
+    async def stop(self, patience: float = 0.0) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.stop(patience)
 
 
 class Way(NamedTuple):

@@ -7,7 +7,7 @@ client that reads slowly holds the action back; one that goes away cancels it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -59,7 +59,9 @@ async def send_events(
                     event: Event = done.value
                 else:
                     # Nothing more is ready: what is goes out before the wait.
-                    size = await outlet.flush(ready) if ready else 0
+                    if ready:
+                        await outlet.flush(ready)
+                        size = 0
                     event = await carried_on(step, waiting)
                     del step, waiting
             except StopAsyncIteration:
@@ -72,8 +74,11 @@ async def send_events(
             data = encode(event) if kind != "result" else finish(event)
             ready += (data, b"\n") if lines else (_SSE_FRAME % (kind.encode(), number, data),)
             size += len(data)
+            # The next event may be long in coming, and orjson gives even the shortest text in 4 KiB.
+            del event, data
             if size >= _FULL:
-                size = await outlet.flush(ready)
+                await outlet.flush(ready)
+                size = 0
         await outlet.end(b"".join(ready))
     except asyncio.CancelledError:
         if watch.gone:
@@ -112,21 +117,17 @@ class Outlet:
         self._beat: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_OPENING, self._open)
 
-    async def send(self, body: bytes, more: bool = True) -> None:
-        exchange = self._exchange
+    def send(self, body: bytes, more: bool = True) -> Awaitable[None]:
         self._quiet = False
-        if not exchange.started:
-            exchange.started = True
-            headers = [*(_NDJSON_HEADERS if self._lines else _SSE_HEADERS), (b"x-request-id", exchange.id)]
-            await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await exchange.send({"type": "http.response.body", "body": body, "more_body": more})
+        if not self._exchange.started:
+            return self._begin(body, more)
+        return self._exchange.send({"type": "http.response.body", "body": body, "more_body": more})
 
-    async def flush(self, ready: list[bytes]) -> int:
-        """Send what is ready; gives how much is left of it."""
+    def flush(self, ready: list[bytes]) -> Awaitable[None]:
+        """Send what is ready."""
         body = b"".join(ready)
         ready.clear()
-        await self.send(body)
-        return 0
+        return self.send(body)
 
     async def end(self, body: bytes) -> None:
         """Send the last of it; what is being said just now is said to its end first."""
@@ -139,6 +140,13 @@ class Outlet:
         self._timer.cancel()
         if self._beat is not None:
             self._beat.cancel()
+
+    async def _begin(self, body: bytes, more: bool) -> None:
+        exchange = self._exchange
+        exchange.started = True
+        headers = [*(_NDJSON_HEADERS if self._lines else _SSE_HEADERS), (b"x-request-id", exchange.id)]
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await exchange.send({"type": "http.response.body", "body": body, "more_body": more})
 
     def _open(self) -> None:
         if not self._exchange.started:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Unpack
 
-from fairlead.actions import Action, DefinitionError, Exposure, describe_attribution
+from fairlead.actions import Action, DefinitionError, Exposure, describe_attribution, describe_policy
 from fairlead.actions import policy as checks
 from fairlead.actions.exposure import Filter
 from fairlead.failures import Failure, from_exception
@@ -28,7 +28,6 @@ from fairlead.surfaces.llm.execution import CallOptions, Confirm, Execution, unk
 from fairlead.surfaces.llm.formats import FORMATS, Item
 from fairlead.surfaces.llm.tokens import measured
 from fairlead.surfaces.llm.tool import Tool, prepared
-from fairlead.surfaces.mcp.tools import metadata
 from fairlead.surfaces.refusal import refusal
 
 
@@ -72,7 +71,9 @@ class Tools:
         self._tools = {tool.name: tool for tool in offered}
         self.attribution = describe_attribution(app.attribution) if isinstance(app, App) else None
         #: What the app says of each tool beyond what providers take: public metadata, attribution and policy.
-        self.metadata = {name: metadata(tool.action, self.attribution) for name, tool in self._tools.items()}
+        self.metadata = {
+            name: describe_policy(tool.action, self.attribution) for name, tool in self._tools.items()
+        }
         #: What is given to the provider's API as its tools.
         self.definitions: Any = self._defined()
 

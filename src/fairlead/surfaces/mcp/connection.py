@@ -7,16 +7,17 @@ is not a message is answered with an error. How messages are framed and carried 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.hooks import report
+from fairlead.runtime.supervision import current_task
 from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.mcp import results, rpc
+from fairlead.surfaces.mcp.eager import Starter
 from fairlead.surfaces.mcp.exchange import Exchange
 from fairlead.surfaces.mcp.methods import LISTEN, SESSION_ERA, STATELESS_ERA, AtOnce, InTime
 from fairlead.surfaces.mcp.peer import Peer, names_itself, stateless_peer
@@ -63,6 +64,7 @@ class Connection:
         #: Those of them that were taken back before they got it.
         self._withdrawn: set[rpc.Id] = set()
         self._listening: set[asyncio.Task[Any]] = set()
+        self._starter = Starter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[rpc.Id, asyncio.Future[Any]] = {}
         self._last_id = 0
@@ -74,8 +76,8 @@ class Connection:
         if isinstance(work, bytes):
             self._send(work)
         elif work is not None:
-            task = _started(self._carry(work))
-            if not task.done():
+            task = self._starter.start(self._carry(work))
+            if task is not None:
                 self._tasks.add(task)
 
     async def receive(self, message: Any) -> None:
@@ -89,6 +91,7 @@ class Connection:
 
     async def close(self) -> None:
         """Stop all that runs for this client."""
+        self._starter.close()
         if self._news is not None:
             self._news.close()
         for future in self._asked.values():
@@ -143,7 +146,7 @@ class Connection:
             if pending is not None:
                 await pending
         finally:
-            self._tasks.discard(asyncio.current_task())
+            self._tasks.discard(_own_task())
 
     def _request(self, request: rpc.Request, sink: Sink, caller: Caller) -> Work:
         id, method, params = request
@@ -176,8 +179,7 @@ class Connection:
     async def _answered(self, handler: InTime, exchange: Exchange) -> bytes:
         """The answer to a request that takes its time; while it does, the client can cancel it."""
         id, method, _ = exchange.request
-        task = asyncio.current_task()
-        assert task is not None
+        task = _own_task()
         self._running[id] = task
         if method == LISTEN:
             self._listening.add(task)
@@ -284,6 +286,10 @@ class Connection:
     }
 
 
+def _own_task() -> asyncio.Task[Any]:
+    return cast("asyncio.Task[Any]", current_task())
+
+
 def internal(error: Exception) -> RpcError:
     """What to say of a mistake of ours or of the app's developer: the latter is named, the former is not."""
     report("An MCP request failed.")
@@ -303,18 +309,6 @@ def _busy(exchange: Exchange) -> bytes:
     if tool is None:
         return RpcError(INTERNAL_ERROR, message).encode(exchange.request[0])
     return rpc.answer(exchange.request[0], results.refused(tool, Failure(Kind.busy, message), exchange))
-
-
-if sys.version_info >= (3, 12):
-
-    def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task that has begun: a call that never waits is answered at once."""
-        return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
-
-else:
-
-    def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(work)
 
 
 async def _gathered(works: list[Work]) -> bytes:

@@ -102,11 +102,13 @@ class McpEndpoint:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
-        if scope["type"] != "http":
-            return
+        if scope["type"] == "http":
+            await self.serve(scope, dict(scope["headers"]), receive, send)
+
+    async def serve(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        """Answer one request, whose headers are known by their names already."""
         answer = Answer(send, receive, self._pulse)
         try:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
             self._admission.check(scope, headers)
             if scope["path"] != self._path and WELL_KNOWN in scope["path"]:
                 await self._metadata(scope, answer)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from fairlead._json import packed
 from fairlead.surfaces.http.asgi import Send
 
 Headers = list[tuple[bytes, bytes]]
@@ -82,7 +83,7 @@ class Stream:
     def put(self, data: bytes) -> Awaitable[None] | None:
         """Add a message. Where many are still to be written, it gives something to await."""
         self._last += 1
-        self._events.append((self._last, data))
+        self._events.append((self._last, packed(data)))
         self.size += len(data)
         self._waiting += len(data)
         self._trim()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fairlead.actions import Action, DefinitionError
+from fairlead.actions import Action, DefinitionError, describe_policy
 from fairlead.surfaces.mcp.content import declares_blocks
 from fairlead.surfaces.mcp.revisions import Revision
 
@@ -134,7 +134,7 @@ class Tool:
         if revision.annotates:
             told["annotations"] = hints(action)
         if revision.structures:
-            told["_meta"] = {METADATA: metadata(action, self._attribution)}
+            told["_meta"] = {METADATA: describe_policy(action, self._attribution)}
         return told
 
 
@@ -151,19 +151,6 @@ def hints(action: Action[..., Any]) -> dict[str, Any]:
         "destructiveHint": action.side_effects == "destructive",
         "idempotentHint": action.side_effects == "read" or action.idempotency == "idempotent",
         "openWorldHint": action.public_metadata.get("openWorldHint") is not False,
-    }
-
-
-def metadata(action: Action[..., Any], attribution: Mapping[str, str] | None) -> dict[str, Any]:
-    """What the app says of a tool to whoever reads it."""
-    return {
-        **action.public_metadata,
-        **({"attribution": dict(attribution)} if attribution else {}),
-        "visibility": action.visibility,
-        "sideEffects": action.side_effects,
-        "requiresConfirmation": bool(action.requires_confirmation),
-        "idempotency": action.idempotency,
-        "permissions": list(action.permissions),
     }
 
 

@@ -7,8 +7,6 @@ says, and loses what an action says without awaiting; either way no more than a 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +19,6 @@ from fairlead.surfaces.mcp.tools import Tool
 Sink = Callable[[bytes], Awaitable[None] | None]
 
 _STEP = 1e-6
-_MAKING = threading.Lock()
 
 
 class Voice(Channel):
@@ -30,14 +27,7 @@ class Voice(Channel):
     __slots__ = ("_last", "_logger", "_pump", "_sink", "_threshold", "_token", "items")
 
     def __init__(self, sink: Sink, tool: Tool, token: str | int | None, threshold: int) -> None:
-        # Most calls say nothing, so the base is not made in full: its lock is for threads that have to wait.
-        self.buffer = deque()
-        self.closed = False
-        self.dropped = 0
-        self._loop = asyncio.get_running_loop()
-        self._consumer = None
-        self._producers = []
-        self._waiting_threads = 0
+        super().__init__()
         self.items: list[Any] | None = [] if tool.streams else None
         self._sink = sink
         self._logger = tool.name
@@ -55,9 +45,6 @@ class Voice(Channel):
 
     def put_blocking(self, event: Event) -> Ready:
         if self._wanted(event):
-            with _MAKING:
-                if not hasattr(self, "_room"):
-                    self._room = threading.Condition()
             super().put_blocking(event)
             if self._pump is None:
                 self._loop.call_soon_threadsafe(self._start)

@@ -1,0 +1,52 @@
+"""What a call knows of the task it is run for, when it is. Tasks live in a room of their own; this is their side."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+#: The task that is being run, for everything that is called on the way.
+CURRENT: ContextVar[Durable | None] = ContextVar("fairlead_task", default=None)
+
+
+class Durable(Protocol):
+    """A run of a task. A call may be run again from its beginning: what it has kept and been told stays."""
+
+    id: str
+    #: Which try this is, from 1; a pause begins anew.
+    attempt: int
+    #: What `checkpoint` last kept, in whatever run.
+    state: Any
+
+    def checkpoint(self, state: Any) -> Awaitable[None]:
+        """Keep where this is, as JSON: the next run finds it in `state`."""
+        ...
+
+    def ask(
+        self,
+        question: str,
+        options: Sequence[str] = (),
+        *,
+        allow_multiple: bool = False,
+        auth: bool = False,
+        details: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Wait for an answer without holding a worker.
+
+        The first time it ends the run; the next one, which begins with the answer, gets it here. Answers go to
+        questions by their order.
+        """
+        ...
+
+    def activity(self, kind: str, title: str, detail: str | None = None) -> None:
+        """Tell those who watch what is being done."""
+        ...
+
+    def draft(self, draft: Mapping[str, Any]) -> None:
+        """Show those who watch what there is so far; the newest counts."""
+        ...
+
+    def output(self, text: str) -> None:
+        """Tell those who watch a finished piece of the answer."""
+        ...
