@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
+import io
 import os
 import subprocess
 import sys
 import venv
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from fairlead.surfaces.cli import Console, main
 
 ROOT = Path(__file__).parents[2]
 APP = '''
@@ -41,16 +49,6 @@ def buy(what: Annotated[str, "What to buy."]) -> str:
 def audit() -> None:
     """Look behind the counter."""
 '''
-#: What fairlead itself stands on.
-CORE = (
-    "annotated_types",
-    "click",
-    "orjson",
-    "pydantic",
-    "pydantic_core",
-    "typing_extensions",
-    "typing_inspection",
-)
 
 
 @pytest.fixture
@@ -81,7 +79,14 @@ def run(project: Path) -> Fairlead:
 
 
 def execute(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
-    hidden = ("PYTHONPATH", "FAIRLEAD_APP", "VIRTUAL_ENV")
+    hidden = (
+        "PYTHONPATH",
+        "FAIRLEAD_APP",
+        "VIRTUAL_ENV",
+        "PIP_FIND_LINKS",
+        "PYTEST_ADDOPTS",
+        "PYTEST_XDIST_WORKER",
+    )
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
     return subprocess.run(
         [str(each) for each in command],
@@ -90,7 +95,7 @@ def execute(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedPro
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
 
@@ -111,35 +116,95 @@ def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture
-def install(tmp_path: Path, own_wheel: Path) -> Callable[[Path], Path]:
-    """Installs a wheel beside fairlead's own, where nothing else is; gives the folder of commands."""
+@pytest.fixture(scope="session")
+def shelf(own_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Gives a folder with packages and all that they need, as they are installed here, and nothing else."""
 
-    def install(wheel: Path) -> Path:
+    inside = zipfile.Path(own_wheel).iterdir()
+    ours = PathDistribution(next(place for place in inside if place.name.endswith(".dist-info")))
+
+    @cache
+    def shelf(*requirements: str) -> Path:
+        folder = tmp_path_factory.mktemp("shelf")
+        tops = {
+            file.parts[0]: each.locate_file(file.parts[0])
+            for each in closure(requirements, ours)
+            for file in each.files or ()
+        }
+        for name, place in tops.items():
+            if name not in ("..", "__pycache__"):
+                (folder / name).symlink_to(str(place))
+        return folder
+
+    return shelf
+
+
+def closure(requirements: Iterable[str], ours: Distribution) -> list[Distribution]:
+    """The packages that requirements name and all that these need, but ours, which is what is tested."""
+    found: dict[str, Distribution] = {}
+    waiting, seen = list(requirements), set[str]()
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        if str(wanted) in seen:
+            continue
+        seen.add(str(wanted))
+        name = canonicalize_name(wanted.name)
+        found[name] = here = ours if name == "fairlead" else distribution(name)
+        for needed in map(Requirement, here.requires or ()):
+            extras = {"", *wanted.extras}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(str(needed).partition(";")[0])
+    return [each for each in found.values() if each is not ours]
+
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, own_wheel: Path, shelf: Callable[..., Path]) -> Install:
+    """Installs something in an environment of its own, with Fairlead's wheel and what it `needs` at hand, and no
+    more; gives the folder of its commands. Nothing is fetched from anywhere."""
+
+    def install(what: str | Path, *needs: str, cwd: Path = tmp_path) -> Path:
         place = tmp_path / "environment"
-        venv.create(place, with_pip=True, symlinks=True)
-        linked = tmp_path / "core"
-        linked.mkdir()
-        for name in CORE:
-            spec = importlib.util.find_spec(name)
-            assert spec is not None
-            assert spec.origin is not None
-            origin = Path(spec.origin)
-            source = origin.parent if origin.name == "__init__.py" else origin
-            (linked / source.name).symlink_to(source)
+        venv.create(place, symlinks=True)
         packages = next(place.glob("lib/python*/site-packages"))
-        (packages / "core.pth").write_text(f"{linked}\n")
-        pip: list[str | Path] = [
-            place / "bin" / "python",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-        ]
-        done = execute([*pip, "--disable-pip-version-check", own_wheel, wheel], tmp_path)
-        assert done.returncode == 0, done.stderr
+        (packages / "shelf.pth").write_text(f"{shelf(*needs)}\n")
+        python = place / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        alone = ["--no-index", "--no-build-isolation", "--no-compile", "--disable-pip-version-check"]
+        done = execute([*pip, *alone, f"--find-links={own_wheel.parent}", what], cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
         return place / "bin"
 
     return install
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Seen(NamedTuple):
+    """What a person or a program gets from a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def look(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
+    """`fairlead` in the project's folder, as someone at a terminal sees it; with `tty=False`, as a program does."""
+
+    def look(*arguments: str, tty: bool = True, cwd: Path = project, **environ: str) -> Seen:
+        monkeypatch.chdir(cwd)
+        out, err = (Terminal(), Terminal()) if tty else (io.StringIO(), io.StringIO())
+        with pytest.raises(SystemExit) as exit:
+            main(arguments, console=Console(io.StringIO(), out, err, environ))
+        assert isinstance(exit.value.code, int)
+        for name in ("app", "shelf"):
+            sys.modules.pop(name, None)
+        return Seen(exit.value.code, out.getvalue(), err.getvalue())
+
+    return look

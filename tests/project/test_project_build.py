@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from fairlead.project.identity import slug_of
+
 Fairlead = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.timeout(180)
 
 KINDS = {
     "fairlead.manifest.json": "manifest",
@@ -137,11 +143,23 @@ def test_the_descriptor_has_a_snippet_for_each_client(run: Fairlead, project: Pa
     assert registry["packages"][0]["identifier"] == "tea-shop-fairlead"
 
 
-def test_the_bill_of_materials_lists_what_it_stands_on(run: Fairlead, project: Path) -> None:
+def test_the_bill_of_materials_is_one_and_lists_what_the_app_stands_on(run: Fairlead, project: Path) -> None:
+    (project / "pyproject.toml").write_text(
+        "[project]\nname = 'shop'\ndependencies = ['fairlead[serve]', 'httpx', 'not-installed-here']\n"
+    )
     told(run, "build")
-    bom = json.loads((project / "dist/fairlead/sbom.cdx.json").read_text())
-    assert bom["bomFormat"] == "CycloneDX"
-    assert {"fairlead", "pydantic", "orjson"} <= {each["name"] for each in bom["components"]}
+    text = (project / "dist/fairlead/sbom.cdx.json").read_text()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bom = json.loads(text)
+    names = {each["name"] for each in bom["components"]}
+    assert {"fairlead", "pydantic", "orjson", "uvicorn", "httpx", "httpcore"} <= names
+    assert not {"twine", "pytest", "not-installed-here"} & names
+    needs = {each["ref"].partition("@")[0]: each["dependsOn"] for each in bom["dependencies"]}
+    assert {each.partition("@")[0] for each in needs["tea-shop-fairlead"]} == {
+        "pkg:pypi/fairlead",
+        "pkg:pypi/httpx",
+    }
+    assert "pkg:pypi/uvicorn" in {each.partition("@")[0] for each in needs["pkg:pypi/fairlead"]}
 
 
 def test_settings_flags_and_the_project_file_name_the_package(run: Fairlead, project: Path) -> None:
@@ -155,13 +173,19 @@ def test_settings_flags_and_the_project_file_name_the_package(run: Fairlead, pro
 
 
 async def test_the_installed_wheel_runs_its_commands(
-    run: Fairlead, execute: Fairlead, install: Callable[[Path], Path], tmp_path: Path
+    run: Fairlead, execute: Fairlead, install: Callable[..., Path], tmp_path: Path
 ) -> None:
-    commands = install(Path(told(run, "package")["packageFile"]))
+    commands = install(Path(told(run, "package")["packageFile"]), "fairlead")
     done = execute([commands / "tea-shop", "stock", "--of", "cup", "--output", "json"], tmp_path)
     assert json.loads(done.stdout)["data"] == 1, done.stderr
     where = execute([commands / "python", "-c", "import fairlead; print(fairlead.__file__)"], tmp_path)
     assert str(tmp_path) in where.stdout
+    page = execute([commands / "tea-shop", "--help"], tmp_path).stdout
+    assert f"Usage: {commands / 'tea-shop'} ACTION" in page
+    assert "--app" not in page
+    lacking = execute([commands / "tea-shop", "package"], tmp_path)
+    assert "pip install 'fairlead[package]'" in lacking.stderr
+    assert not (tmp_path / "dist").exists()
     same = ["installed:tea-shop-fairlead"] * 2
     manifest = execute([commands / "fairlead", "diff", *same], tmp_path)
     assert json.loads(manifest.stdout)["changes"] == [], manifest.stderr
@@ -200,6 +224,7 @@ def test_a_private_package_is_not_published(run: Fairlead, project: Path) -> Non
         (("package", "--package-name", "../x"), 2),
         (("docs", "--filename", "../GUIDE.md"), 2),
         (("docs", "--out-dir", "app.py"), 2),
+        (("docs", "--cwd", "nowhere"), 2),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_written(
@@ -279,3 +304,44 @@ def test_the_same_verbs_are_methods_of_the_app(project: Path, monkeypatch: pytes
     exported = app.export_docs(cwd=project, out_dir="docs", html=True, llms=True)
     assert [file["kind"] for file in exported["files"]] == ["guide-doc", "llms", "html", "html", "html"]
     assert app.publish(cwd=project)["published"] == "dry-run"
+
+
+def test_a_wheel_has_the_facts_of_the_app_and_a_command_for_each_way_to_start_it(run: Fairlead) -> None:
+    with zipfile.ZipFile(told(run, "package")["packageFile"]) as archive:
+        inside = {name.rpartition("/")[2]: archive.read(name).decode() for name in archive.namelist()}
+    facts = inside["METADATA"].partition("\n\n")[0].splitlines()
+    assert {"Name: tea-shop-fairlead", "Version: 1.2.0", "Summary: Sell tea.", "Author: Tea Ltd"} <= set(
+        facts
+    )
+    assert "Project-URL: Homepage, https://example.com" in facts
+    assert "# Tea Shop Guide" in inside["METADATA"]
+    assert "tea-shop = tea_shop_fairlead:cli\n" in inside["entry_points.txt"]
+    assert "tea-shop-mcp = tea_shop_fairlead:mcp\n" in inside["entry_points.txt"]
+
+
+def test_the_readme_of_a_build_says_how_to_run_package_publish_and_connect_it(
+    run: Fairlead, project: Path
+) -> None:
+    told(run, "build")
+    text = (project / "dist/fairlead/README.md").read_text()
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "Attribution",
+        "Files",
+        "1. Run Locally",
+        "2. Package For Distribution",
+        "3. Publish",
+        "4. Connect As MCP",
+        "5. Ship CLI Only",
+        "6. HTTP Deployment",
+    ]
+    files = {path.name for path in (project / "dist/fairlead").iterdir()} - {"README.md"}
+    assert {name for name in files if name not in text} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [("  Tea Shop! ", "tea-shop"), ("a--b__c", "a-b-c"), ("🍵", "fairlead-app"), ("../../x", "x")],
+)
+def test_a_name_becomes_one_that_files_and_commands_can_have(name: str, slug: str) -> None:
+    assert slug_of(name) == slug

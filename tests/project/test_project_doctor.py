@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.project import doctor
 from fairlead.project.doctor import doctor_project
 from fairlead.project.init import init_project
+from fairlead.store import open_store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -92,3 +97,61 @@ def test_the_exit_code_is_one_when_something_warns(run: Run, fresh: Path) -> Non
     assert done.returncode == 1
     assert json.loads(done.stdout)["ok"] is False
     assert run("doctor", "--cwd", "nowhere", cwd=fresh).returncode == 2
+
+
+def found(folder: Path, code: str) -> Any:
+    [check] = [check for check in doctor_project(folder)["checks"] if check["code"] == code]
+    return check
+
+
+def test_a_port_that_is_taken_is_told(fresh: Path) -> None:
+    with socket.socket() as listener:
+        with suppress(OSError):  # somebody else has it, which is as good
+            listener.bind(("127.0.0.1", 8000))
+            listener.listen()
+        assert "--port 8001" in found(fresh, "PORT_TAKEN")["wayOut"]
+
+
+def test_a_store_is_told_as_found_or_with_what_is_wrong_with_it(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATABASE_URL", f"sqlite:///{tmp_path}/kept.db")
+    assert "STORE_FOUND" not in {check["code"] for check in doctor_project(fresh)["checks"]}
+    open_store().close()
+    assert "up to date" in found(fresh, "STORE_FOUND")["message"]
+    (tmp_path / "kept.db").write_text("this is no database, and long enough to be read as one " * 20)
+    check = found(fresh, "STORE_UNUSABLE")
+    assert (check["level"], "fairlead store" in check["wayOut"]) == ("warning", True)
+
+
+def test_a_bus_that_does_not_answer_is_told(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_BUS_URL", "nats://127.0.0.1:1")
+    assert "JetStream" in found(fresh, "BUS_UNREACHABLE")["wayOut"]
+
+
+def test_an_extra_that_is_missing_is_told_with_what_it_is_for(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "jwt" else object())
+    check = found(fresh, "MISSING_EXTRA")
+    assert (check["level"], check["wayOut"]) == ("info", "pip install 'fairlead[jwt]'")
+
+
+def test_an_old_python_and_a_clock_that_is_behind_are_told(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_OLDEST_PYTHON", (9, 0))
+    monkeypatch.setattr(doctor, "_EARLIEST", 1e12)
+    assert found(fresh, "OLD_PYTHON")["wayOut"] == "Install Python 9.0 or newer."
+    assert "tokens expire" in found(fresh, "CLOCK_SKEW")["wayOut"]
+
+
+def test_an_import_that_takes_long_is_told(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_SLOW_IMPORT", 0.0)
+    assert "seconds" in found(fresh, "IMPORT_SIDE_EFFECTS")["message"]
+
+
+def test_doctor_never_imports_the_app_itself(fresh: Path) -> None:
+    before = set(sys.modules)
+    doctor_project(fresh)
+    assert not {"app", "notebook"} & (set(sys.modules) - before)

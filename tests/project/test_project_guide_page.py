@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.project import doctor
 from fairlead.project.bundle import TARGETS
 from fairlead.project.config import settings_schema
 from fairlead.project.init import TEMPLATES
@@ -31,6 +33,13 @@ def test_every_setting_is_in_the_guide(name: str) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 def test_every_rule_is_in_the_guide_as_it_is(rule: Any) -> None:
     assert f"| `{rule.code}` | {rule.level} | {rule.summary} |" in PAGE
+
+
+def test_every_check_of_doctor_is_in_the_guide_with_its_level() -> None:
+    source = Path(doctor.__file__).read_text("utf-8")
+    checks = re.findall(r'Check\(\s*"(info|warning)",\s*"([A-Z_]+)"', source)
+    assert len(checks) >= 20
+    assert [code for level, code in checks if f"| `{code}` | {level} |" not in PAGE] == []
 
 
 @pytest.mark.parametrize("word", [*TEMPLATES, *TARGETS])

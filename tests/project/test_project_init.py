@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from fairlead import Failure
 from fairlead.project.init import ALIASES, TEMPLATES, init_project
@@ -19,12 +22,21 @@ NODE = ROOT / "tests" / "node" / "node_modules"
 COMMANDS = Path(sys.executable).parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+#: They start a dozen processes each, which takes its time where others are at work, too.
+pytestmark = pytest.mark.timeout(180)
 
-def in_project(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command as someone types it in the project, with this environment's programs."""
+
+#: What every project's own dependencies and tools stand on.
+WORK = ("fairlead[all]", "fastapi", "openai", "pytest", "pytest-asyncio")
+#: What a packaged one may need.
+USE = ("fairlead[serve]", "fastapi", "openai")
+
+
+def in_project(folder: Path, *command: str | Path, path: Path = COMMANDS) -> subprocess.CompletedProcess[str]:
+    """A command as someone types it in the project, with an environment's programs."""
     hidden = ("PYTHONPATH", "FAIRLEAD_APP", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
-    environment["PATH"] = os.pathsep.join([str(COMMANDS), environment.get("PATH", "")])
+    environment["PATH"] = os.pathsep.join([str(path), environment.get("PATH", "")])
     return subprocess.run(
         [str(each) for each in command],
         cwd=folder,
@@ -33,31 +45,68 @@ def in_project(folder: Path, *command: str | Path) -> subprocess.CompletedProces
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=55,
+        timeout=150,
         check=False,
     )
 
 
+def test_a_new_project_is_named_throughout(tmp_path: Path) -> None:
+    for template in TEMPLATES:
+        folder = tmp_path / template / "tea-notes"
+        made = init_project(folder, template=template)
+        assert (made["template"], len(made["nextSteps"])) == (template, 3)
+        assert {"app.py", "README.md", "pyproject.toml", ".gitignore"} <= set(made["files"])
+        text = "".join((folder / file).read_text() for file in made["files"])
+        assert not [word for word in ("my-app", "my_app", "MY_APP", "MyApp") if word in text]
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_new_project_runs_and_passes_its_own_tests(template: str, tmp_path: Path) -> None:
+def test_a_new_project_runs_and_passes_its_own_tests(
+    template: str, tmp_path: Path, install: Callable[..., Path]
+) -> None:
     folder = tmp_path / "tea-notes"
-    made = init_project(folder, template=template)
-    assert made["template"] == template
-    assert len(made["nextSteps"]) == 3
-    assert {"app.py", "README.md", "pyproject.toml", ".gitignore"} <= set(made["files"])
-    added = in_project(folder, "fairlead", "add-note", "--text", "Buy tea", "--output", "json")
-    assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}
-    tests = in_project(folder, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    assert tests.returncode == 0, tests.stdout
-    lint = in_project(folder, "fairlead", "lint", "--strict")
-    assert lint.returncode == 0, lint.stdout
-    doctor = in_project(folder, "fairlead", "doctor")
-    assert json.loads(doctor.stdout)["ok"] is True, doctor.stdout
-    text = "".join(
-        path.read_text() for path in folder.rglob("*.*") if path.suffix in (".py", ".md", ".toml", ".ts")
+    init_project(folder, template=template)
+    there = install(".[dev]", *WORK, cwd=folder)
+    added = in_project(
+        folder, there / "fairlead", "add-note", "--text", "Buy tea", "--output", "json", path=there
     )
-    assert "my-app" not in text
-    assert "MY_APP" not in text
+    assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}
+    tests = in_project(folder, there / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", path=there)
+    assert tests.returncode == 0, tests.stdout
+    lint = in_project(folder, there / "fairlead", "lint", "--strict", path=there)
+    assert lint.returncode == 0, lint.stdout
+    doctor = in_project(folder, there / "fairlead", "doctor", path=there)
+    assert json.loads(doctor.stdout)["ok"] is True, doctor.stdout
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+async def test_a_packaged_project_runs_where_nothing_of_it_is(
+    template: str, tmp_path: Path, install: Callable[..., Path], execute: Run
+) -> None:
+    folder, empty = tmp_path / "project", tmp_path / "empty"
+    empty.mkdir()
+    init_project(folder, template=template, name="tea-notes")
+    packaged = in_project(folder, "fairlead", "package")
+    assert packaged.returncode == 0, packaged.stdout
+    wheel = tmp_path / "tea_notes_fairlead-0.1.0-py3-none-any.whl"
+    (folder / "dist" / "fairlead" / wheel.name).rename(wheel)
+    shutil.rmtree(folder)
+    there = install(wheel, *USE)
+    whence = "import fairlead, sys; print(fairlead.__file__, *sys.path, sep='\\n')"
+    paths = execute([there / "python", "-I", "-c", whence], empty).stdout.split()
+    assert paths[0].startswith(str(tmp_path))
+    assert not [path for path in paths if path.startswith(str(ROOT))]
+    added = execute([there / "tea-notes", "add-note", "--text", "Buy tea", "--output", "json"], empty)
+    assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}, added.stderr
+    server = StdioServerParameters(command=str(there / "tea-notes-mcp"), cwd=empty)
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        tools = {tool.name for tool in (await session.list_tools()).tools}
+        assert tools == {"add_note", "find_notes", "read_note"}
+        found = await session.call_tool("find_notes", {"word": "tea"})
+        assert found.structured_content == {"result": [{"id": 1, "text": "Buy tea"}]}
+        prompts = {prompt.name for prompt in (await session.list_prompts()).prompts}
+        assert ("tidy_up" in prompts) is (template == "mcp")
 
 
 @pytest.mark.parametrize(("template", "inside"), [("ai-sdk", "host"), ("react", "web")])
@@ -66,14 +115,6 @@ def test_a_front_end_passes_its_own_tests(template: str, inside: str, tmp_path: 
     (tmp_path / inside / "node_modules").symlink_to(NODE)
     tests = in_project(tmp_path / inside, "npm", "test")
     assert tests.returncode == 0, tests.stdout
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_new_project_is_packaged(template: str, tmp_path: Path) -> None:
-    init_project(tmp_path, template=template, name="tea-notes")
-    packaged = in_project(tmp_path, "fairlead", "package")
-    assert packaged.returncode == 0, packaged.stdout
-    assert (tmp_path / "dist/fairlead/tea_notes_fairlead-0.1.0-py3-none-any.whl").is_file()
 
 
 @pytest.mark.parametrize("name", ALIASES)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead.actions import describe_attribution
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Kind
-from fairlead.project.bundle import REPORT, TARGETS, File, files_of, pretty
+from fairlead.project.bundle import REPORT, SUMS, TARGETS, File, files_of, pretty
 from fairlead.project.identity import Product, product_of
 from fairlead.project.wheel import build_wheel
 from fairlead.project.writing import write_files
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from fairlead.runtime import App
 
 OUT_DIR: Final = "dist/fairlead"
-SUMS: Final = "SHA256SUMS"
 
 
 def build_artifacts(
@@ -44,21 +42,19 @@ def build_artifacts(
     product = product_of(app, cwd=Path(cwd), app_module=app_module, package=package)
     if filename is not None:
         product = product._replace(guide=filename)
-    return _build(product, targets, out_dir, Path(cwd))
+    return _write(_planned(product, targets, out_dir, Path(cwd)))
 
 
 def package_artifacts(app: App, *, dry_run: bool = False, **options: Any) -> dict[str, Any]:
     """Build the bundle and a wheel of it; gives `{ok, outDir, packageDir, packageFile, build}`."""
     product, chosen = _chosen(app, options)
-    built = _build(product, ["bundle"], **chosen)
-    folder = Path(built["outDir"])
+    plan = _planned(product, ["bundle"], **chosen)
     with tempfile.TemporaryDirectory(prefix="fairlead-package-") as staging:
-        wheel = build_wheel(product, Path(staging))
-        if not dry_run:
-            write_files(folder, {wheel.name: wheel.read_bytes()})
-            _write_sums(folder, [*[each["path"] for each in built["files"]], str(folder / wheel.name)])
-    made = None if dry_run else str(folder / wheel.name)
-    return {"ok": True, "outDir": str(folder), "packageDir": str(folder), "packageFile": made, "build": built}
+        wheel = build_wheel(plan.product, Path(staging))
+        built = _write(plan, {} if dry_run else {wheel.name: wheel.read_bytes()})
+    folder = built["outDir"]
+    made = None if dry_run else str(Path(folder, wheel.name))
+    return {"ok": True, "outDir": folder, "packageDir": folder, "packageFile": made, "build": built}
 
 
 def publish_artifacts(
@@ -83,12 +79,18 @@ def publish_artifacts(
     if "No module named twine" in done.stderr:
         raise Failure(Kind.misconfigured, "Publishing needs twine: pip install 'fairlead[publish]'.")
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise Failure(
-            Kind.upstream, f"twine did not take the package: {said[-1] if said else 'no reason given'}"
-        )
+        raise _not_taken(done.stderr or done.stdout, packaged["packageFile"], dry_run)
     told = {"published": "dry-run" if dry_run else "live", "stdout": done.stdout, "stderr": done.stderr}
     return packaged | told
+
+
+def _not_taken(said: str, package: str, dry_run: bool) -> Failure:
+    lines = said.strip().splitlines()
+    why = lines[-1].strip().removesuffix(".") if lines else "no reason given"
+    if dry_run:
+        return Failure(Kind.invalid_input, f"twine would not upload {package}: {why}.")
+    way_out = "Who uploads and where to is twine's to know: TWINE_USERNAME and TWINE_PASSWORD, or .pypirc."
+    return Failure(Kind.upstream, f"twine did not upload {package}: {why}. {way_out}")
 
 
 def _chosen(app: App, options: dict[str, Any]) -> tuple[Product, dict[str, Any]]:
@@ -97,7 +99,17 @@ def _chosen(app: App, options: dict[str, Any]) -> tuple[Product, dict[str, Any]]
     return product_of(app, cwd=cwd, **named), {"out_dir": options.get("out_dir"), "cwd": cwd}
 
 
-def _build(product: Product, targets: Sequence[str] | None, out_dir: str | None, cwd: Path) -> dict[str, Any]:
+class _Plan(NamedTuple):
+    """What a build will write, and where."""
+
+    product: Product
+    targets: list[str]
+    folder: Path
+    files: list[File]
+    report: dict[str, Any]
+
+
+def _planned(product: Product, targets: Sequence[str] | None, out_dir: str | None, cwd: Path) -> _Plan:
     settings = product.config.section("build")
     wanted = list(targets or settings.get("targets") or ["bundle"])
     for target in wanted:
@@ -107,21 +119,27 @@ def _build(product: Product, targets: Sequence[str] | None, out_dir: str | None,
                 Kind.invalid_input, f"No target is named {target!r}.{hint} Targets are {', '.join(TARGETS)}."
             )
     folder = (cwd / (out_dir or settings.get("out_dir") or OUT_DIR)).resolve()
+    product = product.without(folder)
     files = files_of(product, wanted, folder)
     report = _report(product, wanted, files)
     files.append(File("bundle-report", REPORT, pretty(report)))
-    files.append(File("checksums", SUMS, _sums({file.name: _bytes(file) for file in files})))
+    return _Plan(product, wanted, folder, files, report)
+
+
+def _write(plan: _Plan, beside: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Write the files, what stands beside them, and the checksums of all."""
+    contents = {file.name: _bytes(file) for file in plan.files} | dict(beside or {})
+    files = [*plan.files, File("checksums", SUMS, _sums(contents))]
     runnable = frozenset(file.name for file in files if file.executable)
-    write_files(folder, {file.name: file.content for file in files}, executable=runnable)
-    told = [{"kind": f.kind, "path": str(folder / f.name), "executable": f.executable} for f in files]
-    name = product.app.name
+    write_files(plan.folder, contents | {SUMS: _bytes(files[-1])}, executable=runnable)
+    told = [{"kind": f.kind, "path": str(plan.folder / f.name), "executable": f.executable} for f in files]
     return {
         "ok": True,
-        "name": name,
-        "outDir": str(folder),
-        "targets": wanted,
+        "name": plan.product.app.name,
+        "outDir": str(plan.folder),
+        "targets": plan.targets,
         "files": told,
-        "report": report,
+        "report": plan.report,
     }
 
 
@@ -156,8 +174,3 @@ def _bytes(file: File) -> bytes:
 
 def _sums(contents: Mapping[str, bytes]) -> str:
     return "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
-
-
-def _write_sums(folder: Path, paths: list[str]) -> None:
-    names = [os.path.relpath(path, folder) for path in paths if not path.endswith(SUMS)]
-    write_files(folder, {SUMS: _sums({name: (folder / name).read_bytes() for name in names})})

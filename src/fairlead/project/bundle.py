@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, Redactor
 from fairlead.project.identity import Product, slug_of
 
 
@@ -31,6 +32,7 @@ MANIFEST: Final = "fairlead.manifest.json"
 ACTIONS: Final = "fairlead.actions.json"
 DESCRIPTOR: Final = "fairlead.mcp.json"
 REPORT: Final = "fairlead.bundle.json"
+SUMS: Final = "SHA256SUMS"
 
 
 def pretty(value: Any) -> str:
@@ -46,12 +48,14 @@ def actions(product: Product, _: Path) -> Iterator[File]:
 
 
 def cli(product: Product, folder: Path) -> Iterator[File]:
-    yield File("cli", "cli.py", _launcher(product, folder, ()), executable=True)
+    run = run_cli(product.source.target)
+    yield File("cli", "cli.py", _launcher(product, folder, "command line", run), executable=True)
     yield File("zipapp", f"{product.slug}.pyz", _zipapp(product), executable=True)
 
 
 def mcp(product: Product, folder: Path) -> Iterator[File]:
-    yield File("mcp", "mcp_stdio.py", _launcher(product, folder, ("mcp", "--stdio")), executable=True)
+    run = run_mcp(product, product.source.target)
+    yield File("mcp", "mcp_stdio.py", _launcher(product, folder, "MCP server", run), executable=True)
     yield File("mcp-descriptor", DESCRIPTOR, pretty(_descriptor(product)))
     yield File("mcp-registry", "server.json", pretty(_registry(product)))
 
@@ -119,24 +123,56 @@ TARGETS: Final[dict[str, tuple[Make, ...]]] = {
 def files_of(product: Product, targets: list[str], folder: Path) -> list[File]:
     """All files of the targets, each once."""
     makers = dict.fromkeys(make for target in targets for make in TARGETS[target])
-    return [file for make in makers for file in make(product, folder)]
+    files = [file for make in makers for file in make(product, folder)]
+    taken = Counter([*(file.name for file in files), REPORT, SUMS])
+    for name, times in taken.items():
+        if times > 1:
+            raise Failure(
+                Kind.conflict,
+                f"Two files of the build would be called {name!r}. Call the guide otherwise: --filename NAME.",
+            )
+    return files
 
 
-def _launcher(product: Product, folder: Path, command: tuple[str, ...]) -> str:
+_NEEDS: Final = """if find_spec("fairlead") is None:
+    sys.exit(f"{sys.executable} has no Fairlead, which this needs. Install it: pip install fairlead")
+"""
+
+
+def run_cli(target: str, *command: str) -> tuple[str, ...]:
+    """The lines that run the command line of the app that a target names."""
+    words = ", ".join(map(json.dumps, (target, *command)))
+    return ("from fairlead.surfaces.cli import run_packaged", "", f"run_packaged({words})")
+
+
+def run_mcp(product: Product, target: str) -> tuple[str, ...]:
+    """The lines that serve MCP over stdio."""
+    if product.server is None:
+        return run_cli(target, "mcp", "--stdio")
+    module, name = map(json.dumps, product.server)
+    return (
+        "from importlib import import_module",
+        "",
+        "from fairlead.surfaces.mcp.stdio import Pipes, run",
+        "",
+        "pipes = Pipes()  # what the app's modules print must not reach the client",
+        f"sys.exit(run(getattr(import_module({module}), {name}), pipes=pipes))",
+    )
+
+
+def _launcher(product: Product, folder: Path, what: str, run: tuple[str, ...]) -> str:
     root = os.path.relpath(product.source.root, folder).replace(os.sep, "/")
-    arguments = ", ".join(json.dumps(word) for word in ("--app", product.source.target, *command))
-    what = "MCP server over stdio" if command else "command line"
+    lines = "\n".join(run)
     return f'''#!/usr/bin/env python3
 """The {what} of {plainly(product.app.name)}, from the project it was built in."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "{root}"))
-
-from fairlead.surfaces.cli import main  # noqa: E402
-
-main([{arguments}, *sys.argv[1:]])
+sys.path.insert(0, str(Path(__file__).resolve().parent / {json.dumps(root)}))
+{_NEEDS}
+{lines}
 '''
 
 
@@ -145,12 +181,14 @@ def _zipapp(product: Product) -> bytes:
     import io
     import zipfile
 
+    lines = "\n".join(run_cli(product.source.target))
     # Unpacked for the time of the run, so that code finds the data beside it.
     start = f"""import atexit
 import shutil
 import sys
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 folder = tempfile.mkdtemp(prefix="{product.slug}-")
@@ -158,10 +196,8 @@ atexit.register(shutil.rmtree, folder, ignore_errors=True)
 with zipfile.ZipFile(Path(__file__).parent) as archive:
     archive.extractall(folder)
 sys.path[0] = folder
-
-from fairlead.surfaces.cli import main
-
-main(["--app", "{product.source.target}", *sys.argv[1:]])
+{_NEEDS}
+{lines}
 """
     buffer = io.BytesIO()
     buffer.write(b"#!/usr/bin/env python3\n")
@@ -202,9 +238,10 @@ def _descriptor(product: Product) -> dict[str, Any]:
     from fairlead.actions import describe_attribution
 
     settings = product.config.section("mcp")
+    env = shareable(settings.get("env", {}))
     attribution = describe_attribution(product.app.attribution)
     installed = {"command": f"{product.bin_name}-mcp", "args": []}
-    stdio = installed | ({"env": settings["env"]} if settings.get("env") else {})
+    stdio = installed | ({"env": env} if env else {})
     remote = {"type": "http", "url": _url(product)} if settings.get("transport") == "http" else None
     servers = {"mcpServers": {_server_name(product): remote or stdio}}
     return {
@@ -214,7 +251,7 @@ def _descriptor(product: Product) -> dict[str, Any]:
         "transport": settings.get("transport", "stdio"),
         "command": ["python3", "./mcp_stdio.py"],
         "cwd": ".",
-        "env": settings.get("env", {}),
+        "env": env,
         "snippets": {
             "stdio": stdio,
             "claudeDesktop": servers,
@@ -222,6 +259,14 @@ def _descriptor(product: Product) -> dict[str, Any]:
             "vscode": {"servers": {_server_name(product): remote or {"type": "stdio", **stdio}}},
         },
     }
+
+
+def shareable(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables as they can be given away: what looks like a secret is left for the reader to fill in."""
+    redactor = Redactor()
+    secret = {name for name, value in env.items() if redactor.value({name: value}) != {name: value}}
+    filled = {name for name in secret if not re.fullmatch(r"\$\{[\w:]+\}", env[name])}
+    return {name: f"${{{name}}}" if name in filled else value for name, value in env.items()}
 
 
 def _registry(product: Product) -> dict[str, Any]:
@@ -275,6 +320,7 @@ def _readme(product: Product) -> str:
             (DESCRIPTOR, "settings for MCP clients"),
             ("server.json", "an entry for an MCP registry"),
             (product.guide, "the guide for people and models"),
+            ("llms.txt", "the same in short, where models look for it"),
             ("openapi.json", "the HTTP surface"),
             ("client.ts, client.py", "typed clients"),
             ("Containerfile", "an image that serves it"),

@@ -59,6 +59,7 @@ class Mcp(TypedDict, total=False):
     transport: Literal["stdio", "http"]
     env: Annotated[dict[str, str], "Environment variables that the client sets."]
     url: Annotated[Text, "Where the server is, for transport http."]
+    server: Annotated[Text, "A server of your own, as MODULE:NAME; else one is made from the app."]
 
 
 class Settings(TypedDict, total=False):
@@ -100,6 +101,12 @@ def load_project_config(cwd: str | os.PathLike[str] = ".") -> Config:
     return Config({}, None)
 
 
+def ignored_config(cwd: str | os.PathLike[str], config: Config) -> Path | None:
+    """A settings file that does not count, because there is another before it."""
+    other = Path(cwd, FILES[-1])
+    return other if config.path is not None and config.path != other and other.is_file() else None
+
+
 def settings_schema() -> dict[str, Any]:
     """The JSON Schema of fairlead.toml, for editors."""
     return {"title": "Settings of a Fairlead project", **_schema().json_schema}
@@ -133,9 +140,8 @@ def _checked(table: Any, path: Path) -> Settings:
         settings: Settings = _schema().parse(table, repair=False)
     except Invalid as invalid:
         issues = tuple(_explained(invalid.issues))
-        told = " ".join(f"{_spelled(issue)}: {issue.message}" for issue in issues)
         raise Failure(
-            Kind.misconfigured, f"{path.name} has settings that cannot be used. {told}", issues=issues
+            Kind.misconfigured, f"{path.name} has settings that cannot be used.", issues=issues
         ) from invalid
     return settings
 
@@ -159,8 +165,10 @@ def _keys(path: tuple[str | int, ...]) -> list[str]:
     return sorted(found.get("properties", {})) if isinstance(found, Mapping) else []
 
 
-def _spelled(issue: Issue) -> str:
-    return ".".join(map(str, issue.path)) or "the file"
+def explained(failure: Failure) -> str:
+    """The failure of a settings file in one text, with all that is wrong in it."""
+    places = [(".".join(map(str, issue.path)) or "the file", issue.message) for issue in failure.issues]
+    return " ".join([failure.message, *(f"{place}: {message}" for place, message in places)])
 
 
 class DefaultModule(NamedTuple):

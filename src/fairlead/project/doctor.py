@@ -15,12 +15,18 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from fairlead.failures import Failure
-from fairlead.project.config import Config, find_default_app_module, load_project_config
-from fairlead.project.probe import probe
+from fairlead.project.bundle import shareable
+from fairlead.project.config import (
+    Config,
+    explained,
+    find_default_app_module,
+    ignored_config,
+    load_project_config,
+)
+from fairlead.project.probe import KEYS_FILE, probe
 
 Level = Literal["info", "warning"]
 
-KEYS_FILE: Final = "fairlead-keys.json"
 _OLDEST_PYTHON = (3, 11)
 _SLOW_IMPORT = 3.0
 #: What a clock that is right cannot show: Fairlead is younger than this.
@@ -91,6 +97,8 @@ class _Project:
         except Failure as failure:
             self.broken = failure
         self.kind = self._kind()
+        #: The app's name, once it has been imported.
+        self.name = ""
 
     def checks(self) -> Iterator[Check]:
         yield from self._versions()
@@ -102,6 +110,8 @@ class _Project:
         yield from self._keys()
         yield from self._port()
         yield from self._clock()
+        yield from self._store()
+        yield from self._bus()
 
     def _kind(self) -> str:
         project = _text(self.cwd / "pyproject.toml") + _text(self.cwd / "requirements.txt")
@@ -136,12 +146,32 @@ class _Project:
 
     def _settings(self) -> Iterator[Check]:
         if self.broken is not None:
-            way_out = "Mend the file; docs/guides/project.md lists the settings."
-            yield Check("warning", "CONFIG_INVALID", self.broken.message, way_out)
+            way_out = "Mend the file; `fairlead doctor --schema` prints what can be in it."
+            yield Check("warning", "CONFIG_INVALID", explained(self.broken), way_out)
         elif self.config.path is not None:
             yield Check("info", "CONFIG_FOUND", f"Settings are read from {self.config.path.name}.")
+            yield from self._ignored_settings(self.config.path.name)
+            yield from self._secrets()
         else:
             yield Check("info", "CONFIG_MISSING", "There are no settings; the defaults hold.")
+
+    def _ignored_settings(self, counts: str) -> Iterator[Check]:
+        ignored = ignored_config(self.cwd, self.config)
+        if ignored is not None:
+            message = f"{ignored.name} is not read: {counts} has settings, too."
+            yield Check(
+                "warning", "CONFIG_IGNORED", message, f"Keep all settings in {counts}, or in {ignored.name}."
+            )
+
+    def _secrets(self) -> Iterator[Check]:
+        env = self.config.section("mcp").get("env", {})
+        hidden = [name for name, value in shareable(env).items() if value != env[name]]
+        if hidden:
+            message = (
+                f"mcp.env holds what looks like a secret: {', '.join(hidden)}. It is not built into anything."
+            )
+            way_out = "Write '${NAME}' there, and set the variable where the client runs."
+            yield Check("warning", "SECRET_SETTING", message, way_out)
 
     def _app(self) -> Iterator[Check]:
         if self.module is None:
@@ -155,6 +185,7 @@ class _Project:
             way_out = "FAIRLEAD_DEBUG=1 fairlead actions shows the traceback."
             yield Check("warning", "APP_BROKEN", found["failure"], way_out)
             return
+        self.name = found["name"]
         yield Check("info", "APP_IMPORTABLE", f"It has {found['actions']} actions.")
         if not found["actions"]:
             yield Check(
@@ -192,6 +223,45 @@ class _Project:
                 message = "Port 8000 is taken, which `fairlead serve` takes by default."
                 yield Check(
                     "info", "PORT_TAKEN", message, "Stop what listens there, or `fairlead serve --port 8001`."
+                )
+
+    def _store(self) -> Iterator[Check]:
+        """The database of tasks and secrets. A file that is not there yet is made when it is first needed."""
+        from fairlead.store.migrations import pending
+        from fairlead.store.opening import open_at, place_of
+
+        try:
+            place = place_of(self.name)
+            if isinstance(place, Path) and not place.exists():
+                return
+            with open_at(place, migrate=False) as store:
+                missing = pending(store)
+        except Failure as failure:
+            way_out = "`fairlead store status` looks again; FAIRLEAD_DATABASE_URL and FAIRLEAD_DATA choose the store."
+            yield Check("warning", "STORE_UNUSABLE", failure.message, way_out)
+            return
+        if missing:
+            message = (
+                f"The store {store.name} has tables of an older version; they are changed at the next use."
+            )
+            yield Check("info", "STORE_OLD", message, "`fairlead store migrate` does it now.")
+        else:
+            yield Check("info", "STORE_FOUND", f"The store {store.name} can be reached and is up to date.")
+
+    def _bus(self) -> Iterator[Check]:
+        import socket
+        from urllib.parse import urlsplit
+
+        for address in filter(None, os.environ.get("FAIRLEAD_BUS_URL", "").split(",")):
+            try:
+                parts = urlsplit(address)
+                socket.create_connection((parts.hostname or "", parts.port or 4222), timeout=2).close()
+            except (OSError, ValueError) as exc:
+                yield Check(
+                    "warning",
+                    "BUS_UNREACHABLE",
+                    f"The bus that FAIRLEAD_BUS_URL names cannot be reached: {exc}.",
+                    "Start the NATS server with JetStream on, or unset FAIRLEAD_BUS_URL: then the database carries.",
                 )
 
     def _clock(self) -> Iterator[Check]:

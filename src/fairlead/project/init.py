@@ -5,7 +5,9 @@ Templates are whole projects about an app called my-app; making one is copying i
 
 from __future__ import annotations
 
+import os
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, Final
 
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Kind
-from fairlead.project.identity import slug_of
+from fairlead.project.identity import requirement_name, slug_of
 from fairlead.project.writing import write_files
 
 FOLDER: Final = Path(__file__).parent / "templates"
@@ -37,17 +39,25 @@ ALIASES: Final = {
     "next": "react",
 }
 _STEPS: Final = {
-    "app": ("pip install . --group dev", 'fairlead add-note --text "Buy tea"', "pytest"),
-    "fastapi": ("pip install . --group dev", "uvicorn main:host --reload", "pytest"),
-    "mcp": ("pip install . --group dev", "fairlead mcp install", "pytest"),
-    "openai": ("pip install . --group dev", "python host.py 'What did I note about tea?'", "pytest"),
+    "app": ("pip install '.[dev]'", 'fairlead add-note --text "Buy tea"', "pytest"),
+    "fastapi": (
+        "pip install '.[dev]' && pytest",
+        "fairlead keys new me --permissions 'notes:*'",
+        "uvicorn main:host --reload",
+    ),
+    "mcp": ("pip install '.[dev]'", "fairlead mcp install", "pytest"),
+    "openai": (
+        "pip install '.[dev]'",
+        "OPENAI_API_KEY=... python host.py 'What did I note about tea?'",
+        "pytest",
+    ),
     "ai-sdk": (
-        "pip install . --group dev && npm install --prefix host",
+        "pip install '.[dev]' && npm install --prefix host",
         "fairlead serve",
         "npm test --prefix host",
     ),
     "react": (
-        "pip install . --group dev && npm install --prefix web",
+        "pip install '.[dev]' && npm install --prefix web",
         "fairlead serve",
         "npm test --prefix web",
     ),
@@ -66,12 +76,10 @@ def init_project(
     chosen = _template(template)
     folder = Path(cwd)
     slug = slug_of(name if name is not None else folder.resolve().name)
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", slug):
-        raise Failure(
-            Kind.invalid_input, f"A project cannot be called {slug!r}: begin with a letter. --name names it."
-        )
+    _check_name(slug if name is None or re.search(r"[A-Za-z0-9]", name) else name)
     files = {place: _renamed(text, slug) for place, text in _contents(chosen).items()}
-    taken = sorted(place for place in files if (folder / place).exists())
+    _check_needs(slug, files["pyproject.toml"])
+    taken = sorted(place for place in files if os.path.lexists(folder / place))
     if taken and not force:
         raise Failure(
             Kind.conflict,
@@ -87,6 +95,26 @@ def init_project(
         "appModule": "app:app",
         "nextSteps": list(_STEPS[chosen]),
     }
+
+
+def _check_name(slug: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,63}", slug):
+        raise Failure(
+            Kind.invalid_input,
+            f"A project cannot be called {slug[:70]!r}: begin with a letter, and use 64 at most. --name names it.",
+        )
+
+
+def _check_needs(slug: str, project_file: str) -> None:
+    """A package cannot need another of its own name, which a folder called after its template would."""
+    project = tomllib.loads(project_file)["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    if slug in {slug_of(requirement_name(each)) for each in needed}:
+        raise Failure(
+            Kind.invalid_input,
+            f"A project cannot be called {slug!r}: it needs the package of that name. "
+            f"Name it otherwise: --name my-{slug}.",
+        )
 
 
 def _template(given: str) -> str:

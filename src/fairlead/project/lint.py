@@ -107,7 +107,7 @@ def sarif(report: Mapping[str, Any], root: str) -> dict[str, Any]:
             region = {"startLine": each["line"]}
             result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
         results.append(result)
-    driver = {"name": "fairlead", "informationUri": "docs/guides/project.md", "rules": rules}
+    driver = {"name": "fairlead", "rules": rules}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return {"version": "2.1.0", "$schema": schema, "runs": [{"tool": {"driver": driver}, "results": results}]}
 

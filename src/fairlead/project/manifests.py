@@ -38,6 +38,11 @@ def manifest_of(source: str, cwd: Path, target: str | None) -> Any:
     return _revision(source, cwd, target)
 
 
+def has_commits(cwd: Path) -> bool:
+    """Whether there is a git commit to compare with."""
+    return _git(cwd, "rev-parse", "--verify", "--quiet", "HEAD") is not None
+
+
 def _read(path: Path) -> Any:
     try:
         return loads(path.read_bytes())
@@ -119,7 +124,7 @@ def _run(folder: Path, target: str | None, whose: str) -> Any:
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "FAIRLEAD_APP")
     }
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead", *chosen, "manifest"],
+        [sys.executable, "-P", "-m", "fairlead", *chosen, "manifest"],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -10,13 +10,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fairlead.failures import Failure, Kind
-from fairlead.project.bundle import plainly, registry_name
-from fairlead.project.identity import Product
+from fairlead.project.bundle import plainly, registry_name, run_cli, run_mcp
+from fairlead.project.identity import Product, requirement_extras, requirement_name, slug_of
 from fairlead.project.manifests import APPS
 
 _SOURCES = "sources"
@@ -68,7 +69,7 @@ def _files(product: Product) -> dict[str, str | bytes]:
 
 
 def _package(product: Product) -> str:
-    source = product.source
+    source, target = product.source, f"{product.import_name}:app"
     return f'''"""{plainly(product.app.name)}, packaged with its commands."""
 
 import sys
@@ -82,27 +83,25 @@ def __getattr__(name):
         raise AttributeError(name)
     if _SOURCES not in sys.path:
         sys.path.insert(0, _SOURCES)
-    from {source.module} import {source.attribute} as app
+    from importlib import import_module
 
-    return app
+    return getattr(import_module({json.dumps(source.module)}), {json.dumps(source.attribute)})
 
 
 def cli():
     """Run the command line."""
-    _run()
+{_indented(run_cli(target))}
 
 
 def mcp():
     """Serve MCP over stdio."""
-    _run("mcp", "--stdio")
-
-
-def _run(*command):
-    from fairlead.surfaces.cli import main
-
     sys.path.insert(0, _SOURCES)
-    main(["--app", "{source.target}", *command, *sys.argv[1:]])
+{_indented(run_mcp(product, target))}
 '''
+
+
+def _indented(lines: Iterable[str]) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in lines)
 
 
 def _quoted(value: Any) -> str:
@@ -110,11 +109,18 @@ def _quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _requires(given: Iterable[str]) -> list[str]:
+    """What the wheel needs: this Fairlead or a later one, with the extras that the project asks for."""
+    ours = {each: requirement_extras(each) for each in given if slug_of(requirement_name(each)) == "fairlead"}
+    extras = sorted(set().union(*ours.values()))
+    asked = f"[{','.join(extras)}]" if extras else ""
+    return [f"fairlead{asked}>={version('fairlead')}", *(each for each in given if each not in ours)]
+
+
 def _project_file(product: Product) -> str:
     package = product.package
     q = _quoted
-    requires = [f"fairlead>={version('fairlead')}"]
-    requires += [each for each in package.get("requires", ()) if not each.lower().startswith("fairlead")]
+    requires = _requires(package.get("requires", ()))
     lines = [
         "[build-system]",
         'requires = ["hatchling"]',

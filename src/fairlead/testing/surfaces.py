@@ -140,7 +140,7 @@ async def _cli(request: Request) -> Outcome:
 
 
 #: A remote surface of the suite shows what a local one does, so that promises need no exceptions.
-_WIDE = {"include_local": True, "include_destructive": True}
+_WIDE: Any = {"include_local": True, "include_destructive": True}
 
 
 async def _http(request: Request) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.project.build import OUT_DIR, build_artifacts, package_artifacts, publish_artifacts
 from fairlead.project.bundle import TARGETS
 from fairlead.surfaces.cli.command import Command, Options
+from fairlead.surfaces.cli.console import harmless
 from fairlead.surfaces.cli.hints import wrong_option
 
 if TYPE_CHECKING:
@@ -27,47 +29,58 @@ _VALUED = ("--out-dir", "--app-module", "--app-export", "--cwd", *_PACKAGE)
 
 
 def _build(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, (), (*_VALUED, "--filename"), words=len(TARGETS))
+    options = Options(arguments, ("--json",), (*_VALUED, "--filename"), words=len(TARGETS))
     built = build_artifacts(
         program.the_app(),
         targets=options.words or None,
         filename=options.values.get("--filename"),
         **_common(program, options),
     )
-    return _tell(program, built, built["files"])
+    return _tell(program, options, built, _listed(built))
 
 
 def _package(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, ("--dry-run",), _VALUED)
+    options = Options(arguments, ("--dry-run", "--json"), _VALUED)
     dry_run = "--dry-run" in options.on
     packaged = package_artifacts(program.the_app(), dry_run=dry_run, **_common(program, options))
-    return _tell(program, packaged, packaged["build"]["files"])
+    return _tell(program, options, packaged, _packed(packaged))
 
 
 def _publish(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, ("--live",), (*_VALUED, "--repository"))
+    options = Options(arguments, ("--live", "--json"), (*_VALUED, "--repository"))
     published = publish_artifacts(
         program.the_app(),
         dry_run="--live" not in options.on,
         repository=options.values.get("--repository"),
         **_common(program, options),
     )
-    return _tell(program, published, published["build"]["files"])
+    checked = "Checked, and not uploaded: `fairlead publish --live` uploads it."
+    told = checked if published["published"] == "dry-run" else "Uploaded."
+    return _tell(program, options, published, [*_packed(published), told])
 
 
-def _tell(program: Program, made: dict[str, Any], files: list[dict[str, Any]]) -> int:
-    if not program.console.out_tty:
+def _tell(program: Program, options: Options, made: dict[str, Any], lines: list[str]) -> int:
+    if "--json" in options.on or not program.console.out_tty:
         return program.write_json(made)
-    lines = [f"Wrote {len(files)} files to {os.path.relpath(made['outDir'])}:"]
-    lines += [f"  {os.path.relpath(each['path'], made['outDir']):24} {each['kind']}" for each in files]
-    if made.get("packageFile"):
-        lines.append(f"Made {os.path.relpath(made['packageFile'])}: pip install it anywhere.")
-    if made.get("published") == "dry-run":
-        lines.append("Checked, and not uploaded: `fairlead publish --live` does that.")
-    elif "published" in made:
-        lines.append("Uploaded.")
-    program.console.write("\n".join(lines) + "\n")
+    program.console.write(harmless("\n".join(lines)) + "\n")
     return 0
+
+
+def _listed(built: dict[str, Any]) -> list[str]:
+    folder = built["outDir"]
+    names = {os.path.relpath(each["path"], folder): each["kind"] for each in built["files"]}
+    width = max(map(len, names))
+    rows = [f"  {name:{width}}  {kind}" for name, kind in names.items()]
+    return [f"Wrote {len(names)} files to {os.path.relpath(folder)}:", *rows]
+
+
+def _packed(packaged: dict[str, Any]) -> list[str]:
+    folder = os.path.relpath(packaged["outDir"])
+    lines = [f"Wrote {len(packaged['build']['files'])} files to {folder}."]
+    if packaged["packageFile"] is None:
+        return [*lines, "The wheel can be built; it was thrown away: `fairlead package` keeps it."]
+    wheel = os.path.relpath(packaged["packageFile"])
+    return [*lines, f"Made {wheel}.", "Next:", f"  pip install {shlex.quote(wheel)}"]
 
 
 def _common(program: Program, options: Options) -> dict[str, Any]:
@@ -85,6 +98,16 @@ def _common(program: Program, options: Options) -> dict[str, Any]:
     return {"out_dir": values.get("--out-dir"), "cwd": cwd, "app_module": module, "package": package}
 
 
+_TARGETS = (
+    ("manifest", "The actions and surfaces as data."),
+    ("cli", "A launcher of the command line, and the app in one file."),
+    ("mcp", "A launcher of the MCP server, settings for clients, a registry's entry."),
+    ("docs", "The guide and llms.txt."),
+    ("openapi", "The HTTP surface as an OpenAPI document."),
+    ("client", "Typed clients in TypeScript and Python."),
+    ("container", "A Containerfile that serves the app."),
+    ("bundle", "All of these, a bill of materials and a README. [default]"),
+)
 _ROWS = (
     ("--out-dir DIR", f"Where it goes. [default: build.out_dir in the settings, or {OUT_DIR}]"),
     ("--app-module MODULE", "The module with the app. [default: the app this command works with]"),
@@ -96,22 +119,23 @@ _ROWS = (
     ("--package-license ID", "Its licence, as SPDX writes it."),
     ("--bin-name NAME", "The command that it installs. [default: the app's name]"),
     ("--mcp-server-name NAME", "What MCP clients call the server."),
+    ("--json", "Print what was made as JSON; so it is where the output is not a terminal."),
 )
 
 BUILD = Command(
-    f"build [{'|'.join(TARGETS)}]",
-    (*_ROWS, ("--filename NAME", "What the guide is called. [default: GUIDE.md]")),
+    "build [TARGET ...] [--out-dir DIR]",
+    (*_TARGETS, *_ROWS, ("--filename NAME", "What the guide is called. [default: GUIDE.md]")),
     _build,
     ("build", "build docs openapi --out-dir out"),
 )
 PACKAGE = Command(
-    "package [--dry-run]",
+    "package [--dry-run] [--out-dir DIR]",
     (("--dry-run", "Build the wheel and throw it away."), *_ROWS),
     _package,
     ("package", "package --package-name acme-taskboard"),
 )
 PUBLISH = Command(
-    "publish [--live]",
+    "publish [--live] [--repository NAME]",
     (
         ("--live", "Upload. Without it the package is only checked."),
         ("--repository NAME", "Where to, as twine's settings call it."),

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.failures import Failure, Kind
 from fairlead.project.diff import diff_manifests
-from fairlead.project.manifests import manifest_of
+from fairlead.project.manifests import has_commits, manifest_of
 from fairlead.surfaces.cli.command import Command, Options
-from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, RED, YELLOW
+from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, RED, YELLOW, harmless_line
 from fairlead.surfaces.cli.hints import wrong_option
 
 if TYPE_CHECKING:
@@ -29,14 +30,35 @@ def _diff(program: Program, arguments: list[str]) -> int:
     cwd = Path(options.values.get("--cwd", "."))
     if not cwd.is_dir():
         raise wrong_option("--cwd", "there is no such folder")
-    previous = manifest_of(named["--previous"] or "HEAD", cwd, program.target)
+    previous = _previous(named["--previous"], cwd, program.target)
     following = manifest_of(named["--next"], cwd, program.target) if named["--next"] else _own(program)
     diff = diff_manifests(previous, following)
     if "--json" in options.on or not program.console.out_tty:
         program.write_json(diff)
     else:
-        program.console.write(_told(program, diff))
+        program.console.write(_told(program, _harmless(diff)))
     return 0 if diff["ok"] else 1
+
+
+def _previous(source: str | None, cwd: Path, target: str | None) -> Any:
+    if source is not None:
+        return manifest_of(source, cwd, target)
+    if not has_commits(cwd):
+        raise Failure(
+            Kind.invalid_input,
+            "There is nothing to compare with: this folder has no git commit. Commit it first, or name what was: "
+            "`fairlead manifest > old.json` keeps it, `fairlead diff old.json` compares with it.",
+        )
+    return manifest_of("HEAD", cwd, target)
+
+
+def _harmless(value: Any) -> Any:
+    """What a manifest says, as a terminal can take it: it may be somebody else's."""
+    if isinstance(value, dict):
+        return {key: _harmless(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_harmless(item) for item in value]
+    return harmless_line(value) if isinstance(value, str) else value
 
 
 def _own(program: Program) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.project.config import settings_schema
 from fairlead.project.doctor import doctor_project
 from fairlead.surfaces.cli.command import Command, Options
-from fairlead.surfaces.cli.console import BOLD, CYAN, YELLOW
+from fairlead.surfaces.cli.console import BOLD, CYAN, YELLOW, harmless_line
 from fairlead.surfaces.cli.hints import wrong_option
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def _told(program: Program, report: dict[str, Any]) -> str:
     lines = []
     for check in report["checks"]:
         mark = paint("!", YELLOW) if check["level"] == "warning" else paint("-", CYAN)
-        lines.append(f"{mark} {paint(check['code'], BOLD)}: {check['message']}")
+        lines.append(f"{mark} {paint(check['code'], BOLD)}: {harmless_line(check['message'])}")
         if check.get("wayOut"):
-            lines.append(f"    {check['wayOut']}")
+            lines.append(f"    {harmless_line(check['wayOut'])}")
     lines += [f"Fixed: {', '.join(report['fixed'])}."] if report["fixed"] else []
     warnings = sum(check["level"] == "warning" for check in report["checks"])
     found = f"{warnings} thing{'s' * (warnings > 1)} to look at." if warnings else "All is well."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.project.init import BASE, TEMPLATES, init_project
 from fairlead.surfaces.cli.command import Command, Options
+from fairlead.surfaces.cli.console import harmless
 
 if TYPE_CHECKING:
     from fairlead.surfaces.cli.program import Program
@@ -27,7 +28,7 @@ def _init(program: Program, arguments: list[str]) -> int:
     there = os.path.samefile(made["cwd"], ".")
     lines += [] if there else [f"  cd {shlex.quote(made['cwd'])}"]
     lines += [f"  {step}" for step in made["nextSteps"]]
-    program.console.write("\n".join(lines) + "\n")
+    program.console.write(harmless("\n".join(lines)) + "\n")
     return 0
 
 

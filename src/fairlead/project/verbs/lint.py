@@ -11,7 +11,7 @@ from fairlead.project.config import load_project_config
 from fairlead.project.lint import counts, lint_actions, sarif
 from fairlead.project.rules import RULES, Settings
 from fairlead.surfaces.cli.command import Command, Options
-from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, RED, YELLOW
+from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, RED, YELLOW, harmless_line
 
 if TYPE_CHECKING:
     from fairlead.surfaces.cli.program import Program
@@ -51,7 +51,8 @@ def _told(program: Program, report: dict[str, Any]) -> str:
         where = f"{os.path.relpath(each['file'])}:{each['line']}" if each.get("file") else ""
         level = paint(each["level"], _COLOURS[each["level"]])
         lines.append(
-            f"{level} {paint(each['code'], BOLD)} {each['action']}: {each['message']} {paint(where, DIM)}"
+            f"{level} {paint(each['code'], BOLD)} {each['action']}: {harmless_line(each['message'])} "
+            f"{paint(harmless_line(where), DIM)}"
         )
     found = counts(report)
     told = ", ".join(
