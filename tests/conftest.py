@@ -1,11 +1,15 @@
-"""What every test leaves as it found it."""
+"""What every test leaves as it found it, and the servers that tests share."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
+
+from servers import Nats, NatsCluster, Postgres
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +22,96 @@ def _imports_of_temporary_files_are_undone(tmp_path_factory: pytest.TempPathFact
     for name in set(sys.modules) - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(base):
             del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of this test process. A test that stops or hurts one uses `own_postgres`."""
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server that the test may stop, restart and kill."""
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def _databases(postgres: Postgres) -> Callable[[], str]:
+    numbers = count(1)
+
+    def create() -> str:
+        name = f"test_{next(numbers)}"
+        postgres.run(f"CREATE DATABASE {name}")
+        return name
+
+    return create
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres, _databases: Callable[[], str]) -> Iterator[str]:
+    """The address of an empty database of the test's own."""
+    name = _databases()
+    yield postgres.url(name)
+    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[Nats]:
+    """A NATS server with JetStream of this test process."""
+    server = Nats()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def own_nats() -> Iterator[Nats]:
+    """A NATS server that the test may stop, restart and kill."""
+    server = Nats()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def nats_cluster() -> Iterator[NatsCluster]:
+    """Three NATS servers, each of which the test may stop, restart and kill."""
+    cluster = NatsCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database of the test's own: the test runs once on each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture(autouse=True)
+def _no_database_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whoever runs the tests keeps their own data."""
+    monkeypatch.delenv("FAIRLEAD_DATABASE_URL", raising=False)
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path_factory.getbasetemp() / "fairlead-data"))

@@ -1,0 +1,99 @@
+"""Numbered changes of the tables, applied once each, in order, by one process at a time.
+
+A migration is a file `migrations/NNNN_name.sql` that both databases understand. The number of the last one is kept
+in the database: a program that is older than its database refuses to touch it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.failures import Failure, Kind
+from fairlead.store.statements import Statement
+from fairlead.store.store import Store, Tx
+
+_FOLDER: Final = Path(__file__).with_name("migrations")
+_TABLE: Final = Statement.of(
+    "CREATE TABLE IF NOT EXISTS migrations "
+    "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"
+)
+#: Another's migration may take long, and is waited for.
+_WAIT: Final = Statement.of("SELECT 1", "SET LOCAL lock_timeout = 0")
+_LOCK: Final = Statement.of("SELECT 1", "SELECT pg_advisory_xact_lock(7226153470)")
+_THERE: Final = Statement.of(
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'",
+    "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations'",
+)
+_DONE: Final = Statement.of("SELECT max(number) FROM migrations")
+_NOTE: Final = Statement.of(
+    "INSERT INTO migrations (number, name, applied) VALUES (:number, :name, :applied)"
+)
+
+
+class Migration(NamedTuple):
+    number: int
+    name: str
+    statements: tuple[Statement, ...]
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All that this program knows, in order."""
+    found = []
+    for file in sorted(_FOLDER.glob("[0-9][0-9][0-9][0-9]_*.sql")):
+        number, _, name = file.stem.partition("_")
+        lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("--")]
+        parts = tuple(Statement.of(part.strip()) for part in "\n".join(lines).split(";") if part.strip())
+        found.append(Migration(int(number), name, parts))
+    return tuple(found)
+
+
+def migrate(store: Store, now: float) -> list[Migration]:
+    """Bring the tables up to date; gives what was done.
+
+    Raises:
+        Failure: a newer program has changed them already.
+    """
+
+    def work(tx: Tx) -> list[Migration]:
+        tx.all(_WAIT)
+        tx.all(_LOCK)
+        tx.run(_TABLE)
+        missing = _missing(tx, store)
+        for each in missing:
+            for statement in each.statements:
+                tx.run(statement)
+            tx.run(_NOTE, number=each.number, name=each.name, applied=now)
+        return missing
+
+    # Looking is enough, most times: a program that starts does not wait for one that writes.
+    return store.write_now(work) if pending(store) else []
+
+
+def pending(store: Store) -> list[Migration]:
+    """What `migrate` would do.
+
+    Raises:
+        Failure: a newer program has changed the tables already.
+    """
+    return store.read_now(lambda tx: _missing(tx, store))
+
+
+def version(tx: Tx) -> int:
+    """The number of the last migration that was applied; zero in an empty database."""
+    found = tx.one(_THERE)
+    last = tx.one(_DONE) if found and found[0] else None
+    return (last[0] if last else None) or 0
+
+
+def _missing(tx: Tx, store: Store) -> list[Migration]:
+    done, known = version(tx), migrations()
+    if done > known[-1].number:
+        raise Failure(
+            Kind.misconfigured,
+            f"The store {store.name} has tables of version {done}; this Fairlead knows {known[-1].number}. "
+            "Update Fairlead, or choose another store.",
+        )
+    return [each for each in known if each.number > done]

@@ -1,0 +1,250 @@
+"""`Store`: the one small interface to the database, SQLite or PostgreSQL.
+
+What is done in one transaction is a function of a `Tx`, which touches nothing but the database: it may be run
+again, together with others or after a lost connection. It runs on a thread of the store, never on an event loop.
+
+    task = await store.write(lambda tx: tx.one(SQL.take, id=id))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from fairlead.failures import Failure, Kind
+from fairlead.store.statements import Statement
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Wake = Callable[[], None]
+
+#: The topic that wakes every listener: something may have been missed.
+EVERYTHING = "*"
+
+
+class Tx(Protocol):
+    """A transaction, seen from within."""
+
+    def all(self, statement: Statement, /, **values: Any) -> list[Row]:
+        """Run a statement; gives its rows."""
+        ...
+
+    def one(self, statement: Statement, /, **values: Any) -> Row | None:
+        """Run a statement; gives its first row, if it has one."""
+        ...
+
+    def run(self, statement: Statement, /, **values: Any) -> int:
+        """Run a statement; gives how many rows it touched."""
+        ...
+
+    def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Run a statement once for each row of values."""
+        ...
+
+    def tell(self, topic: str, count: int = 1) -> None:
+        """Wake the listeners of a topic, in every process, once this is committed; `count` is for a carrier."""
+        ...
+
+
+Work = Callable[[Tx], T]
+
+
+class Single(Generic[T]):
+    """Work that is one statement where the database can say it in one: then many of them take one journey there.
+
+    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's first row.
+    """
+
+    __slots__ = ("otherwise", "read", "statement", "topics", "values")
+
+    def __init__(
+        self,
+        statement: Statement,
+        values: Mapping[str, Any],
+        topics: Sequence[str],
+        read: Callable[[Row | None], T],
+        otherwise: Callable[[Tx], T],
+    ) -> None:
+        self.statement = statement
+        self.values = values
+        self.topics = topics
+        self.read = read
+        self.otherwise = otherwise
+
+    def __call__(self, tx: Tx) -> T:
+        return self.otherwise(tx)
+
+
+#: Takes topics, and how often each was told.
+Carrier = Callable[[Mapping[str, int]], None]
+
+
+class Listeners:
+    """Who wants to be woken in this process, by topic. Wakes come on any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._topics: dict[str, set[Wake]] = {}
+
+    def add(self, topic: str, wake: Wake) -> Callable[[], None]:
+        with self._lock:
+            self._topics.setdefault(topic, set()).add(wake)
+
+        def remove() -> None:
+            with self._lock:
+                wakes = self._topics.get(topic, set())
+                wakes.discard(wake)
+                if not wakes:
+                    self._topics.pop(topic, None)
+
+        return remove
+
+    def ring(self, topics: Sequence[str]) -> None:
+        with self._lock:
+            wakes = [wake for topic in topics for wake in self._topics.get(topic, ())]
+            if EVERYTHING in topics:
+                wakes = [wake for each in self._topics.values() for wake in each]
+        for wake in wakes:
+            try:
+                wake()
+            except Exception:
+                # It is theirs; the thread that rings is everybody's.
+                logging.getLogger("fairlead").exception("A listener of the store failed.")
+
+
+class Store(ABC):
+    """A database that is open. A process that was forked opens its own."""
+
+    #: `sqlite` or `postgres`.
+    kind: ClassVar[str]
+    #: What the database is, for people: a file's path, or an address without its password.
+    name: str
+
+    def __init__(self) -> None:
+        self._listeners = Listeners()
+        #: What carries topics to other processes, in place of the database's own way. Called on a store's thread.
+        self.carrier: Carrier | None = None
+        self._process = os.getpid()
+
+    @abstractmethod
+    def submit(self, work: Work[T], write: bool) -> Future[T]:
+        """Have the work done on a thread of the store."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the database; what was begun is ended first."""
+
+    def vacuum(self) -> None:
+        """Give room back to the disk, and look at the data anew to find it fast."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.close()
+
+    async def write(self, work: Work[T]) -> T:
+        """Do the work in one transaction; when this returns it is on disk.
+
+        Raises:
+            Failure: the database refuses, or cannot be reached.
+        """
+        return await asyncio.wrap_future(self.submit(work, True))
+
+    async def read(self, work: Work[T]) -> T:
+        """Look something up, at one moment."""
+        return await asyncio.wrap_future(self.submit(work, False))
+
+    def write_now(self, work: Work[T]) -> T:
+        """`write` for code without an event loop."""
+        return self.submit(work, True).result()
+
+    def read_now(self, work: Work[T]) -> T:
+        """`read` for code without an event loop."""
+        return self.submit(work, False).result()
+
+    @contextlib.contextmanager
+    def listening(self, topic: str) -> Iterator[Bell]:
+        """Hear of a topic on this event loop: `await bell.rung(timeout)`."""
+        bell = Bell()
+        remove = self.listen(topic, bell.ring)
+        try:
+            yield bell
+        finally:
+            remove()
+
+    def listen(self, topic: str, wake: Wake) -> Callable[[], None]:
+        """Have `wake` called, on any thread, whenever somebody tells the topic; gives the way to stop it."""
+        return self._listeners.add(topic, wake)
+
+    def ring(self, topics: Sequence[str]) -> None:
+        """Wake those who listen in this process: a carrier has brought word from another."""
+        self._listeners.ring(topics)
+
+    @property
+    def _ours(self) -> bool:
+        """Whether this process opened it: a forked child has its memory, and none of its threads."""
+        return os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        if not self._ours:
+            words = f"The store {self.name} was opened before this process was forked. Open it again in the child."
+            raise Failure(Kind.misconfigured, words)
+
+    def _close_at_exit(self) -> None:
+        """What was accepted is done, even when nobody closed the store."""
+        atexit.register(self.close)
+
+    def _stay_at_exit(self) -> None:
+        atexit.unregister(self.close)
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Give a piece of work the error it ended with."""
+    if isinstance(error, StopIteration):  # which no awaiting can raise: its caller would wait for ever
+        error = RuntimeError("work in the store raised StopIteration")
+    future.set_exception(error)
+
+
+class Bell:
+    """Remembers that it was rung until somebody looks. Made on the loop of the one who looks."""
+
+    __slots__ = ("_loop", "_rung", "_waiter")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rung = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """From any thread."""
+        if self._rung:
+            return
+        self._rung = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody looks any more
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        # Only for what was not looked at yet: a wake may come late.
+        if self._rung and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def rung(self, timeout: float | None = None) -> bool:
+        """Wait until it rings, at most so many seconds; whether it did."""
+        if not self._rung:
+            self._waiter = self._loop.create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._waiter
+            self._waiter = None
+        rung, self._rung = self._rung, False
+        return rung
