@@ -55,6 +55,14 @@ def test_actions_and_commands_are_offered(complete: Complete) -> None:
     assert "plain,version" in complete("paints ", "1")
 
 
+def test_verbs_are_offered_and_what_can_be_run(complete: Complete) -> None:
+    assert complete("paints tasks w", "2") == ["plain,watch", "plain,workers"]
+    assert complete("paints keys re", "2") == ["plain,revoke"]
+    assert complete("paints run pa", "2") == ["plain,paint"]
+    assert complete("paints run --de", "2") == ["plain,--detach", "plain,--delay", "plain,--deadline"]
+    assert "plain,--worker" in complete("paints serve --wo", "2")
+
+
 def test_flags_are_offered(complete: Complete) -> None:
     assert complete("paints paint --co", "2") == ["plain,--colour", "plain,--coats", "plain,--confirm"]
     assert "plain,--no-glossy" in complete("paints paint --colour red --no", "4")

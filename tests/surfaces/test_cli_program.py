@@ -119,7 +119,7 @@ def test_help_lists_what_is_there(cli: Cli, argv: list[str]) -> None:
         assert text in ran.out
     for text in ("Powered by Fairlead", "Vendor: Acme", "Docs: https://docs.example", "--completion"):
         assert text in ran.out
-    for text in ("secret", "web-only", "--app"):
+    for text in ("secret-one", "web-only", "--app"):
         assert text not in ran.out
 
 

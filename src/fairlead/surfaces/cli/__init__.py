@@ -16,7 +16,7 @@ from fairlead.surfaces.cli.start import Start, started
 if TYPE_CHECKING:
     from fairlead.runtime import App
 
-__all__ = ["Console", "main", "run"]
+__all__ = ["Console", "main", "run", "run_packaged"]
 
 _LOCAL: Final[Any] = object()
 
@@ -42,6 +42,15 @@ def run(
 def main(argv: Sequence[str] | None = None, *, console: Console | None = None) -> NoReturn:
     """Run `fairlead` and exit with its code."""
     _exit(Program(_start("fairlead", argv), console or Console()), argv)
+
+
+def run_packaged(target: str, *command: str) -> NoReturn:
+    """Run the command line of the app that `MODULE:NAME` names, as a program of its own, and exit with its code.
+
+    What launchers and installed commands call: the app is imported when it is needed, as `fairlead` does.
+    """
+    start = started(target.partition(":")[0])
+    _exit(Program(start, Console(), home=target), [*command, *sys.argv[1:]])
 
 
 def _start(name: str, argv: Sequence[str] | None) -> Start:

@@ -37,12 +37,19 @@ class Request:
 class Arguments:
     """Reads the arguments one by one. `issues` says what is wrong with them."""
 
-    def __init__(self, arguments: Sequence[str], fields: Callable[[], Fields], console: Console) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        fields: Callable[[], Fields],
+        console: Console,
+        more_flags: Sequence[str] = (),
+    ) -> None:
         self.request = Request()
         self.issues: list[Issue] = []
         self._arguments = list(arguments)
         self._next = 0
         self._fields = fields
+        self._more_flags = more_flags
         self._source = Source(console)
         self._given: set[str] = set()
         self._set: set[tuple[str, ...]] = set()
@@ -231,6 +238,7 @@ class Arguments:
         known = [field.flag for field in fields.all()] + [
             f"--{name}" for name in (*fields.spellings, *CALL_FLAGS)
         ]
+        known += self._more_flags
         way_out = near_miss(flag, known) if fields.by_flag else " This action takes its input by --json."
         self._wrong(flag, "unknown_flag", f"there is no such flag.{way_out}")
         if value is None:

@@ -59,12 +59,25 @@ BUILTINS: dict[str, Builtin] = {
         "surfaces.cli.standard",
         "JSON",
     ),
+    "run": Builtin(
+        "Call an action; with --detach, leave the call to a worker as a task.", "surfaces.cli.detached", "RUN"
+    ),
+    "tasks": Builtin("List tasks, show, watch, answer, cancel or retry one.", "surfaces.cli.tasks", "TASKS"),
+    "worker": Builtin("Run tasks until it is told to stop.", "surfaces.cli.worker", "WORKER"),
     "dev": Builtin(
         "Open the app in a browser console, reloading on change.", "surfaces.console.command", "DEV"
     ),
     "serve": Builtin("Serve the app over HTTP, with MCP and OpenAPI.", "surfaces.http.command", "SERVE"),
     "openapi": Builtin("Print the OpenAPI document of the HTTP surface.", "surfaces.http.command", "OPENAPI"),
     "keys": Builtin("Make, list and revoke API keys for the HTTP surface.", "surfaces.auth.command", "KEYS"),
+    "store": Builtin(
+        "Look after the database: status, migrate, backup, restore, vacuum, move.",
+        "surfaces.cli.store",
+        "STORE",
+    ),
+    "secrets": Builtin(
+        "Keep passwords and tokens in the store, encrypted.", "surfaces.cli.secrets", "SECRETS"
+    ),
     "mcp": Builtin(
         "Print the MCP manifest, serve over stdio, or set up a client.", "surfaces.mcp.command", "MCP"
     ),

@@ -119,6 +119,11 @@ class Call:
             signal.cancel("Nobody reads the output any more.")
 
 
+def call(app: App, action: Action[..., Any], request: Request, identity: Identity, outcome: Outcome) -> int:
+    """Call an action to the exit code."""
+    return Call(app, action, request, identity, outcome).run()
+
+
 async def started(app: App, signal: Signal) -> None:
     """Start the app's services; a cancel ends the wait."""
     loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ class Command(NamedTuple):
     run: Run
     #: A line or two that one can type, shown at the end of the command's page.
     examples: tuple[str, ...] = ()
+    #: Whether it sees `--help` itself, because another page may be meant.
+    helps: bool = False
 
 
 class Options:

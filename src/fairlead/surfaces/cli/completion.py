@@ -20,6 +20,7 @@ from fairlead.surfaces.exposed import find, shown
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
+    from fairlead.surfaces.cli.command import Command
     from fairlead.surfaces.cli.program import Program
 
 _BOOLEAN = click.Choice(["true", "false"])
@@ -136,6 +137,11 @@ def _builtin(root: _Root, name: str) -> click.Command:
     params: list[click.Parameter] = [
         _row_option(left, right) for left, right in BUILTINS[name].command.rows if left.startswith("--")
     ]
+    if verbs := _verbs(BUILTINS[name].command):
+        params.append(click.Argument(["verb"], type=click.Choice(verbs), required=False))
+    if name == "run":
+        actions = [action.command_name for action in root.actions(click.Context(root))]
+        params.append(click.Argument(["action"], type=click.Choice(actions), required=False))
     if name == "errors":
         from fairlead.failures import catalogue, families
 
@@ -150,7 +156,14 @@ def _builtin(root: _Root, name: str) -> click.Command:
     return click.Command(name, params=params, help=BUILTINS[name].summary)
 
 
+def _verbs(command: Command) -> list[str]:
+    """The words of which one comes first, as the usage and the rows say: `keys new NAME | list`."""
+    words = [left.partition(" ")[0] for left, _ in command.rows]
+    return [word for word in words if word.isalpha() and word.islower() and word in command.usage.split()]
+
+
 def _row_option(left: str, right: str) -> click.Option:
-    """An option as its row in the help says it: `--port N`, `--json`."""
+    """An option as its row in the help says it: `--port N`, `--json`, `--worker[=N]`."""
     flag, _, value = left.partition(" ")
+    flag = flag.partition("[")[0]
     return click.Option([flag], is_flag=not value, help=right)

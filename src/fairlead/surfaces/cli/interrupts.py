@@ -1,7 +1,7 @@
 """An event loop for one command, with Ctrl-C and SIGTERM as its cancellation.
 
 The first asks the work to stop; the loop goes on until it has, and what it held is released. The second ends
-the process at once.
+the process at once, unless the command knows a faster way to stop.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ _PATIENCE = 0.2
 
 
 def run(
-    main: Callable[[Signal], Coroutine[Any, Any, int]], loop: asyncio.AbstractEventLoop | None = None
+    main: Callable[[Signal], Coroutine[Any, Any, int]],
+    loop: asyncio.AbstractEventLoop | None = None,
+    *,
+    hurry: Signal | None = None,
 ) -> int:
-    """Run to the exit code. A command that a signal cancelled ends with 128 and the signal's number."""
+    """Run to the exit code. A command that a signal cancelled ends with 128 and the signal's number.
+
+    With `hurry` the second signal cancels that, and only the third ends the process.
+    """
     loop = asyncio.new_event_loop() if loop is None else loop
     cancel = Signal()
     received: list[int] = []
     try:
-        with _handled(loop, cancel, received):
+        with _handled(loop, [cancel] if hurry is None else [cancel, hurry], received):
             try:
                 code = loop.run_until_complete(main(cancel))
             finally:
@@ -40,10 +46,11 @@ def run(
 
 
 @contextmanager
-def _handled(loop: asyncio.AbstractEventLoop, cancel: Signal, received: list[int]) -> Iterator[None]:
+def _handled(loop: asyncio.AbstractEventLoop, cancels: list[Signal], received: list[int]) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        if received:
+        if len(received) == len(cancels):
             os._exit(128 + number)
+        cancel = cancels[len(received)]
         received.append(number)
         loop.call_soon_threadsafe(cancel.cancel, _REASONS[signals.Signals(number)])
 

@@ -154,7 +154,10 @@ def _app(module: ModuleType, name: str, place: Place) -> App:
         raise _no_app(f"Module {module.__name__!r} has no app called 'app'. {found}", place)
     value: Any = module
     for part in name.split("."):
-        value = getattr(value, part, None)
+        try:
+            value = getattr(value, part, None)
+        except Exception as exc:  # a module may make its app when it is asked for, as packaged ones do
+            raise _broken(module.__name__, exc) from exc
     if isinstance(value, App):
         return value
     found = (

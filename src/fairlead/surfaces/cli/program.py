@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
     from fairlead.actions import Action
     from fairlead.runtime import App
+    from fairlead.surfaces.cli.arguments import Request
     from fairlead.surfaces.cli.fields import Fields
     from fairlead.surfaces.cli.outcome import Form, Outcome
     from fairlead.surfaces.cli.telling import Label
+
+    #: What is done with an action and a request that was read; gives the exit code.
+    Do = Callable[[App, Action[..., Any], Request, Identity, Outcome], int]
 
 SURFACE = "cli"
 SHELLS = ("bash", "zsh", "fish")
@@ -46,16 +50,27 @@ class Program:
     """One run of `fairlead`, or of an app's own command line."""
 
     def __init__(
-        self, start: Start, console: Console, app: App | None = None, identity: Identity | None = None
+        self,
+        start: Start,
+        console: Console,
+        app: App | None = None,
+        identity: Identity | None = None,
+        *,
+        home: str | None = None,
     ) -> None:
         self.start = start
         self.console = console
         self._identity = identity
         self._app = app
+        #: Where the app is, in the program of one that is not imported yet.
+        self._home = home
         #: Whether this is one app's own program, which looks for no other.
-        self.owned = app is not None
+        self.owned = app is not None or home is not None
         self._given: str | None = None
-        self._form: Form = "people"
+        #: Whether an app was looked for in vain.
+        self._astray = False
+        #: How results and refusals are shown.
+        self.form: Form = "people"
 
     @property
     def identity(self) -> Identity:
@@ -95,7 +110,7 @@ class Program:
         if self._app is not None:
             return self._app
         directory = os.getcwd()
-        place = locate.locate(self._given, self.console.environ, directory)
+        place = self._place(directory)
         if place is None or (place.guessed and not guess):
             return None
         from contextlib import nullcontext, redirect_stdout
@@ -107,6 +122,7 @@ class Program:
                 self._app = locate.load(place, directory)
         except Failure as failure:
             self._show_traceback(failure)
+            self._astray = True
             self._given = None  # hints must not repeat it
             raise
         return self._app
@@ -115,17 +131,18 @@ class Program:
         """The app. Raises Failure when there is none."""
         app = self.find_app()
         if app is None:
+            self._astray = True
             raise locate.not_found()
         return app
 
     @property
     def target(self) -> str | None:
         """Where the person said that the app is, if they did."""
-        return self._given or self.console.environ.get("FAIRLEAD_APP")
+        return self._home or self._given or self.console.environ.get("FAIRLEAD_APP")
 
     def import_target(self) -> str:
         """Where another process finds the app. Raises Failure when nothing says."""
-        if self.owned:
+        if self.owned and self._home is None:
             from fairlead.surfaces.cli.whereabouts import whereabouts
 
             home = whereabouts(self.the_app())
@@ -134,10 +151,15 @@ class Program:
                     Kind.invalid_input, "Other processes cannot find the app: no module has it by a name."
                 )
             return home
-        place = locate.locate(self._given, self.console.environ, os.getcwd())
+        place = self._place(os.getcwd())
         if place is None:
             raise locate.not_found()
         return place.target
+
+    def _place(self, directory: str) -> locate.Place | None:
+        if self._home is not None:
+            return locate.Place(self._home, "the program itself")
+        return locate.locate(self._given, self.console.environ, directory)
 
     def use(self, target: str) -> None:
         """Work with this app from here on."""
@@ -166,7 +188,7 @@ class Program:
         if name in BUILTINS:
             self.console.write(BUILTINS[name].page(self))
             return 0
-        return self._action(self._find(name), ["--help"])
+        return self.call(self.find_action(name), ["--help"])
 
     def write_json(self, value: Any) -> int:
         """Print a value as JSON, for programs and for people."""
@@ -196,24 +218,36 @@ class Program:
             return self._builtin(name, rest)
         from fairlead.surfaces.cli.outcome import form_of
 
-        self._form = form_of(rest, self.console)
-        return self._action(self._find(name), rest)
+        self.form = form_of(rest, self.console)
+        return self.call(self.find_action(name), rest)
 
     def _builtin(self, name: str, arguments: list[str]) -> int:
-        if "-h" in arguments or "--help" in arguments:
+        asked = "-h" in arguments or "--help" in arguments
+        if asked and not BUILTINS[name].command.helps:
             return self.help_for(name)
         try:
             return BUILTINS[name].run(self, arguments)
         except Failure as failure:
-            # The command's own page explains its options, the program's page the rest.
-            return self._refuse(failure, name if failure.issues else "")
+            # The command's own page explains what it takes, the program's page where an app is looked for.
+            taken = failure.kind == Kind.invalid_input and not self._astray
+            return self._refuse(failure, name if taken else "")
 
-    def _action(self, action: Action[..., Any], arguments: list[str]) -> int:
+    def call(
+        self,
+        action: Action[..., Any],
+        arguments: list[str],
+        do: Do | None = None,
+        more_flags: Sequence[str] = (),
+    ) -> int:
+        """Read the arguments of an action and do what they ask for: call it, or what `do` does with them.
+
+        `more_flags` are those that were read before, for hints.
+        """
         from fairlead.surfaces.cli.arguments import Arguments
         from fairlead.surfaces.cli.fields import Fields
 
         fields = cache(lambda: Fields(action.input.json_schema))
-        read = Arguments(arguments, fields, self.console)
+        read = Arguments(arguments, fields, self.console, more_flags)
         if read.request.help:
             from fairlead.surfaces.cli.help import action_page
 
@@ -224,13 +258,17 @@ class Program:
         label = _Label(fields, read.request.whole)
         if read.issues:
             return self._refuse(misuse(*read.issues), action.command_name, label)
-        from fairlead.surfaces.cli.call import Call
-
         by_token = action.requires_confirmation == "token"
-        outcome = self._outcome(action.command_name, label, by_token=by_token)
-        return Call(self.the_app(), action, read.request, self.identity, outcome).run()
+        command = action.command_name if do is None else f"run {action.command_name}"
+        outcome = self.outcome(command, label, by_token=by_token)
+        if do is None:
+            from fairlead.surfaces.cli.call import call
 
-    def _find(self, name: str) -> Action[..., Any]:
+            do = call
+        return do(self.the_app(), action, read.request, self.identity, outcome)
+
+    def find_action(self, name: str) -> Action[..., Any]:
+        """The action that is called so here. Raises Failure when there is none."""
         from fairlead.surfaces.exposed import find, shown
         from fairlead.surfaces.refusal import LONGEST
 
@@ -259,14 +297,15 @@ class Program:
         from fairlead.surfaces.refusal import refusal
 
         envelope = refusal(failure, SURFACE, self._app, command.replace("-", "_") or None)
-        return self._outcome(command, label or _spell).show(envelope)
+        return self.outcome(command, label).show(envelope)
 
-    def _outcome(self, command: str, label: Label, *, by_token: bool = False) -> Outcome:
+    def outcome(self, command: str, label: Label | None = None, *, by_token: bool = False) -> Outcome:
+        """What shows how a command ended, in the form that was asked for."""
         from fairlead.surfaces.cli.outcome import Outcome
         from fairlead.surfaces.cli.telling import Teller
 
-        teller = Teller(self.console, self.spelled, command, label, by_token=by_token)
-        return Outcome(self.console, self._form, teller)
+        teller = Teller(self.console, self.spelled, command, label or _spell, by_token=by_token)
+        return Outcome(self.console, self.form, teller)
 
     def _show_traceback(self, failure: Failure) -> None:
         if self.console.debug and failure.__cause__ is not None:

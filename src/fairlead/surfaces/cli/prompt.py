@@ -16,7 +16,7 @@ YES = frozenset({"y", "yes"})
 async def ask(action: Action[..., Any], shown_input: Any, console: Console, signal: Signal) -> bool:
     """Say what will be done and with what, and wait for a yes. Anything else is a no."""
     console.say(_question(action, shown_input, console), end="")
-    answer = await _line(console, signal)
+    answer = await typed_line(console, signal)
     if answer == "":
         console.say("")  # no line ending came from the terminal
     return answer.strip().lower() in YES
@@ -35,7 +35,7 @@ def _question(action: Action[..., Any], shown_input: Any, console: Console) -> s
     return "\n".join([*lines, "Go ahead? [y/N] "])
 
 
-async def _line(console: Console, signal: Signal) -> str:
+async def typed_line(console: Console, signal: Signal) -> str:
     """One line from stdin, without holding up the loop; nothing when it ends or the call is cancelled."""
     try:
         descriptor = console.stdin.fileno()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, Console, harmless, harmless_json
@@ -19,10 +20,11 @@ def for_people(data: Any, console: Console) -> str:
     return text(data, console) if data != [] else console.out("(nothing)", DIM)
 
 
-def table(data: Any, console: Console) -> str:
+def table(data: Any, console: Console, whole: Collection[str] = ()) -> str:
     """Rows and columns. A list of anything else has one column, an object two; one value stays alone.
 
-    Rows with more columns than a terminal has room for are shown one below the other.
+    Rows with more columns than a terminal has room for are shown one below the other. The columns in `whole` are
+    never cut, because people copy what is in them.
     """
     if isinstance(data, dict):
         rows = [[_cell(str(key)), _cell(value)] for key, value in data.items()]
@@ -34,9 +36,10 @@ def table(data: Any, console: Console) -> str:
     if not is_table(data):
         return _grid(["value"], [[_cell(item)] for item in data], console)
     names = list(dict.fromkeys(name for row in data for name in row))
-    if console.out_tty and len(names) * (_NARROWEST + len(_GAP)) > console.width + len(_GAP):
+    rows = [[_cell(row.get(name)) for name in names] for row in data]
+    if console.out_tty and _least(names, rows, whole) > console.width:
         return "\n\n".join(_pairs(row, console) for row in data)
-    return _grid(names, [[_cell(row.get(name)) for name in names] for row in data], console)
+    return _grid(names, rows, console, whole)
 
 
 def text(data: Any, console: Console) -> str:
@@ -90,13 +93,24 @@ def _nested(value: Any) -> str:
     return flat if len(flat) <= 60 else harmless_json(value, indent=True)
 
 
-def _grid(names: list[str], rows: list[list[str]], console: Console) -> str:
+def _grid(names: list[str], rows: list[list[str]], console: Console, whole: Collection[str] = ()) -> str:
     headings = [_cell(name) for name in names]
     widths = [max(map(cells, column)) for column in zip(headings, *rows, strict=True)]
     if console.out_tty:
-        widths = _fitted(widths, console.width)
+        cut = [index for index, name in enumerate(names) if name not in whole]
+        taken = sum(widths[index] + len(_GAP) for index in range(len(names)) if index not in cut)
+        fitted = _fitted([widths[index] for index in cut], console.width - taken)
+        for index, width in zip(cut, fitted, strict=True):
+            widths[index] = width
     lines = [console.out(_row(headings, widths), BOLD), *(_row(row, widths) for row in rows)]
     return "\n".join(lines)
+
+
+def _least(names: list[str], rows: list[list[str]], whole: Collection[str]) -> int:
+    """The narrowest that a table can be made."""
+    columns = zip(names, *rows, strict=True)
+    widths = [max(map(cells, column)) if column[0] in whole else _NARROWEST for column in columns]
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _row(row: list[str], widths: list[int]) -> str:
@@ -106,7 +120,7 @@ def _row(row: list[str], widths: list[int]) -> str:
 def _fitted(widths: list[int], width: int) -> list[int]:
     """Take from the widest columns until the table fits."""
     room = width - len(_GAP) * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > _NARROWEST:
+    while widths and sum(widths) > room and max(widths) > _NARROWEST:
         widest = max(widths)
         next_widest = max((each for each in widths if each < widest), default=_NARROWEST)
         wide = [index for index, each in enumerate(widths) if each == widest]

@@ -1,0 +1,29 @@
+"""Durable tasks: an invocation that survives whatever happens to the process that accepted it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairlead._lazy import on_demand
+
+if TYPE_CHECKING:
+    from fairlead.tasks.records import Event, Task
+    from fairlead.tasks.states import MOVES, State
+    from fairlead.tasks.tasks import Rate, TaskRetry, Tasks
+    from fairlead.tasks.worker import Worker
+
+__all__ = ["MOVES", "Event", "Rate", "State", "Task", "TaskRetry", "Tasks", "Worker"]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "MOVES": "states",
+        "Event": "records",
+        "Rate": "tasks",
+        "State": "states",
+        "Task": "records",
+        "TaskRetry": "tasks",
+        "Tasks": "tasks",
+        "Worker": "worker",
+    },
+)

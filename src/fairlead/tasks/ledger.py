@@ -1,0 +1,423 @@
+"""Every move of a task, each one conditional write: the database is the referee.
+
+Whoever runs a task writes under its worker's name and its run number: after another has taken it, or it has been
+ended, nothing he writes counts. All functions take a transaction and may be run again in another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from fairlead._json import dumps, loads
+from fairlead.store.statements import statements
+from fairlead.store.store import Single, Tx, Work
+from fairlead.tasks.records import Event, Task
+from fairlead.tasks.states import State
+
+SQL = statements(__file__)
+_SUBMIT_ONE: Final = SQL.submit.returning("*")
+
+#: What was said, before it has an offset: type, time and data.
+Said = tuple[str, float, Mapping[str, Any]]
+
+#: Where an event says what comes before it elsewhere; for carriers alone.
+AFTER: Final = "_after"
+
+_LATER, _NOW, _PARKED = 0, 1, 2
+
+
+class Fenced(Exception):
+    """This run is not the task's any more: another worker has it, or it has been ended."""
+
+
+class Held(NamedTuple):
+    """One run of a task by one worker."""
+
+    id: str
+    run: int
+    worker: str
+
+
+def work_topic(queue: str) -> str:
+    """What workers listen to."""
+    return f"work:{queue}"
+
+
+def task_topic(id: str) -> str:
+    """What those who watch a task listen to."""
+    return f"task:{id}"
+
+
+def worker_topic(worker: str) -> str:
+    """What a worker listens to, to hear that a run is not his any more."""
+    return f"worker:{worker}"
+
+
+#: What those listen to who end what is overdue: a deadline came that is nearer than their next look.
+DEADLINES: Final = "deadlines"
+#: Seconds until a deadline that is told of.
+_NEAR: Final = 10.0
+
+
+def find(tx: Tx, id: str) -> Task | None:
+    row = tx.one(SQL.by_id, id=id)
+    return None if row is None else Task.of(row)
+
+
+def submit(tx: Tx, rows: Sequence[dict[str, Any]], now: float) -> Task | None:
+    """Enter tasks; gives the one that was entered alone. One whose id or key is there already is left as it is."""
+    entered = None
+    topics: dict[str, int] = {}
+    slots = {row["slot"]: row["slots"] for row in rows if row["slot"] is not None}
+    for name, size in slots.items():
+        tx.run(SQL.need_slot, name=name, size=size)
+    for row in rows:
+        later = row["due"] > now
+        row["ready"] = _LATER if later else _PARKED if row["slot"] else _NOW
+        topic = work_topic(row["queue"])
+        # Those with a slot are told of when they get it.
+        topics[topic] = topics.get(topic, 0) + (row["slot"] is None)
+    if len(rows) == 1:
+        found = tx.one(_SUBMIT_ONE, **rows[0])
+        entered = None if found is None else Task.of(found)
+    else:
+        tx.many(SQL.submit, rows)
+    for slot in slots:
+        _admit(tx, slot)
+    for topic, count in topics.items():
+        tx.tell(topic, count)
+    if any(row["deadline"] is not None and row["deadline"] - now < _NEAR for row in rows):
+        tx.tell(DEADLINES)
+    return entered
+
+
+def submitting(row: dict[str, Any], now: float, otherwise: Callable[[Tx], Task]) -> Work[Task | None]:
+    """The same for one task that concerns no other, as one statement; None where `otherwise` has to be done."""
+    later = row["due"] > now
+    row["ready"] = _LATER if later else _NOW
+    topics = [work_topic(row["queue"])]
+    if row["deadline"] is not None and row["deadline"] - now < _NEAR:
+        topics.append(DEADLINES)
+    return Single(
+        _SUBMIT_ONE, row, topics, lambda found: None if found is None else Task.of(found), otherwise
+    )
+
+
+def take(tx: Tx, queue: str, worker: str, size: int, now: float, lease: float) -> list[Task]:
+    """Give a worker up to so many tasks that may be run now, the most urgent first."""
+    _promote(tx, queue, now)
+    rows = tx.all(SQL.take, queue=queue, worker=worker, size=size, now=now, lease=now + lease)
+    return _taken(tx, [Task.of(row) for row in rows], now)
+
+
+def take_one(tx: Tx, id: str, worker: str, now: float, lease: float) -> Task | None:
+    """Give a worker this task, if it may be run now."""
+    row = tx.one(SQL.take_one, id=id, worker=worker, now=now, lease=now + lease)
+    return None if row is None else _taken(tx, [Task.of(row)], now)[0]
+
+
+def _taken(tx: Tx, tasks: list[Task], now: float) -> list[Task]:
+    tasks.sort(key=lambda task: (-task.priority, task.created, task.id))
+    tx.many(
+        SQL.add_event,
+        [
+            _row(task.id, task.latest, ("started", now, {"attempt": task.attempt, "worker": task.worker}))
+            for task in tasks
+        ],
+    )
+    for task in tasks:
+        tx.tell(task_topic(task.id))
+    return tasks
+
+
+def _promote(tx: Tx, queue: str, now: float) -> None:
+    """Let those whose time has come be taken."""
+    for id, slot in tx.all(SQL.due_now, queue=queue, now=now):
+        tx.run(SQL.set_ready, id=id, ready=_PARKED if slot else _NOW)
+        if slot:
+            _admit(tx, slot)
+        else:
+            tx.tell(work_topic(queue))
+
+
+def soonest(tx: Tx, queue: str) -> tuple[float | None, float | None, float | None, int]:
+    """When something is due, when the first lease ends, when the first deadline is; whether something is ready."""
+    row = tx.one(SQL.soonest, queue=queue)
+    assert row is not None
+    return row[0], row[1], row[2], row[3]
+
+
+def renew(tx: Tx, held: Iterable[Held], until: float) -> set[tuple[str, int]]:
+    """Keep runs alive; gives those that still are."""
+    return {(each.id, each.run) for each in held if tx.run(SQL.renew, **each._asdict(), lease=until)}
+
+
+def still_held(tx: Tx, worker: str) -> set[tuple[str, int]]:
+    """The runs that are this worker's."""
+    return {(id, run) for id, run in tx.all(SQL.held, worker=worker)}
+
+
+def append(
+    tx: Tx, held: Held, said: Sequence[Said], batch: str, *, reserve: int = 0, after: int | None = None
+) -> int:
+    """Write what a run said; gives the newest offset, or 0 where that was done before.
+
+    `reserve` sets aside so many offsets after it, for what is kept elsewhere; `after` says what comes before it there.
+
+    Raises:
+        Fenced: the task is not this run's any more.
+    """
+    row = tx.one(SQL.grow, **held._asdict(), size=len(said) + reserve, batch=batch)
+    if row is None:
+        if tx.one(SQL.wrote, id=held.id, batch=batch) is not None:
+            return 0
+        raise Fenced
+    if after is not None:
+        said = [(type, time, {**data, AFTER: after}) for type, time, data in said]
+    _write(tx, held.id, row[0] - reserve, said)
+    return int(row[0])
+
+
+def checkpoint(tx: Tx, held: Held, state: str) -> None:
+    """Keep where a run is.
+
+    Raises:
+        Fenced: the task is not this run's any more.
+    """
+    if not tx.run(SQL.checkpoint, **held._asdict(), state=state):
+        raise Fenced
+
+
+def finish(
+    tx: Tx, held: Held, state: State, result: str | None, reason: str | None, said: Sequence[Said], now: float
+) -> bool:
+    """End a run's task; whether it was still this run's to end."""
+    ending: dict[str, Any] = {"state": state.value}
+    if reason:
+        ending["reason"] = reason
+    said = [*said, ("terminal", now, ending)]
+    row = tx.one(
+        SQL.finish,
+        **held._asdict(),
+        state=state.value,
+        result=result,
+        reason=reason,
+        size=len(said),
+        now=now,
+    )
+    if row is None:
+        return tx.one(SQL.finished, id=held.id, run=held.run, state=state.value) is not None
+    _left(tx, held.id, row, said)
+    return True
+
+
+def completing(held: Held, result: str, now: float, otherwise: Callable[[Tx], bool]) -> Work[bool]:
+    """End a run's task as completed that has nothing more to say and holds no slot, as one statement.
+
+    False where `otherwise` has to be done.
+    """
+    data = dumps({"state": State.completed.value})
+    values = {**held._asdict(), "result": result, "now": now, "data": data}
+    return Single(SQL.complete, values, [task_topic(held.id)], lambda row: row is not None, otherwise)
+
+
+def pause(
+    tx: Tx, held: Held, state: State, question: Mapping[str, Any], said: Sequence[Said], now: float
+) -> bool:
+    """Let go of a task until somebody answers; whether it was still this run's."""
+    said = [*said, ("clarification", now, question)]
+    row = tx.one(SQL.pause, **held._asdict(), state=state.value, question=dumps(question), size=len(said))
+    if row is None:
+        return tx.one(SQL.paused, id=held.id, run=held.run) is not None
+    _left(tx, held.id, row, said)
+    return True
+
+
+def again(tx: Tx, held: Held, due: float, said: Sequence[Said]) -> bool:
+    """Let go of a task that is to be tried again later; whether it was still this run's."""
+    row = tx.one(SQL.again, **held._asdict(), due=due, size=len(said))
+    if row is None:
+        return False
+    _left(tx, held.id, row, said)
+    tx.tell(work_topic(row[2]))
+    return True
+
+
+def hand_back(tx: Tx, held: Held, now: float) -> None:
+    """Let go of a task that this worker cannot go on with because he stops: it counts as no attempt."""
+    row = tx.one(SQL.hand_back, **held._asdict(), now=now)
+    if row is not None:
+        _leave_slot(tx, row[0])
+        tx.tell(work_topic(row[1]))
+
+
+def resume(tx: Tx, id: str, answer: Any, now: float) -> Task | None:
+    """Let a paused task go on with an answer; None if it is not paused."""
+    row = tx.one(SQL.by_id_locked, id=id)
+    if row is None:
+        return None
+    task = Task.of(row)
+    moved = tx.one(SQL.resume, id=id, answers=dumps([*task.answers, answer]), now=now)
+    if moved is None:
+        return None
+    _write(tx, id, moved[0], [("input", now, {"input": answer})])
+    _wake(tx, task.id, task.queue, task.slot)
+    return find(tx, id)
+
+
+def cut(tx: Tx, id: str, state: State, reason: str | None, now: float) -> bool:
+    """End a task, and its children, from outside; whether it was not ended before."""
+    ended = _cut_one(tx, id, state, reason, now)
+    # Not one inside the other: families may be deep.
+    family = [id] if ended else []
+    while family:
+        children = [child for (child,) in tx.all(SQL.children, id=family.pop())]
+        family += [child for child in children if _cut_one(tx, child, state, reason, now)]
+    return ended
+
+
+def _cut_one(tx: Tx, id: str, state: State, reason: str | None, now: float) -> bool:
+    row = tx.one(SQL.by_id_locked, id=id)
+    if row is None:
+        return False
+    task = Task.of(row)
+    moved = tx.one(SQL.cut, id=id, state=state.value, reason=reason, now=now)
+    if moved is None:
+        return False
+    data = {"state": state.value, **({"reason": reason} if reason else {})}
+    _write(tx, id, moved[0], [("terminal", now, data)])
+    if task.worker is not None:
+        tx.tell(worker_topic(task.worker))
+    if task.slot is not None and (task.ready == _NOW or task.worker is not None):
+        _leave_slot(tx, task.slot)
+    return True
+
+
+def expire(tx: Tx, now: float) -> int:
+    """End what is past its deadline; gives how many."""
+    rows = tx.all(SQL.overdue, now=now)
+    for row in rows:
+        cut(tx, Task.of(row).id, State.timeout, "The deadline has passed.", now)
+    return len(rows)
+
+
+def recover(tx: Tx, now: float, pause: float) -> int:
+    """Take back what workers have that are heard of no more; gives how many. The poisonous end as failed."""
+    rows = tx.all(SQL.lost, now=now)
+    for row in rows:
+        task = Task.of(row)
+        assert task.worker is not None
+        held = Held(task.id, task.run, task.worker)
+        if task.attempt >= task.max_attempts:
+            reason = f"The worker was lost {task.attempt} times while it ran this task."
+            finish(tx, held, State.failed, None, reason, (), now)
+        else:
+            words = {"level": "warn", "message": "The worker was lost. Trying again.", "fields": {}}
+            again(tx, held, now + pause * (task.attempt - 1), [("log", now, words)])
+        tx.tell(worker_topic(task.worker))
+    return len(rows)
+
+
+def say(tx: Tx, id: str, said: Said) -> bool:
+    """Add to the log of a task that has not ended, from outside; whether it has not."""
+    row = tx.one(SQL.say, id=id)
+    if row is None:
+        return False
+    _write(tx, id, row[0], [said])
+    return True
+
+
+def ready_since(tx: Tx, queue: str, before: float, most: int) -> int:
+    """How many tasks have been ready since then; so many are counted at most."""
+    row = tx.one(SQL.ready_since, queue=queue, before=before, most=most)
+    return 0 if row is None else int(row[0])
+
+
+def events(tx: Tx, id: str, since: int, size: int, *, after: bool = False) -> list[Event]:
+    """What comes after an offset, so many at most; `after` leaves in what `append` was told."""
+    found = [
+        Event(number, type, time, loads(data))
+        for number, type, time, data, _ in tx.all(SQL.events, id=id, since=since, size=size)
+    ]
+    if not after:
+        for event in found:
+            event.data.pop(AFTER, None)
+    return found
+
+
+def prune(tx: Tx, ended_before: float, passing_before: float, size: int = 200) -> int:
+    """Forget tasks that ended long ago, and deltas that were said long ago; gives how many rows' worth went."""
+    gone = tx.all(SQL.old_tasks, before=ended_before, size=size)
+    for (id,) in gone:
+        tx.run(SQL.drop_events, id=id)
+        tx.run(SQL.drop_task, id=id)
+    old = tx.all(SQL.old_passing, before=passing_before, size=size * 10)
+    for id, upto in old:
+        _forget(tx, id, upto)
+    return len(gone) + len(old)
+
+
+def thin(tx: Tx, id: str, kept: int) -> None:
+    """Keep only the newest deltas of a task."""
+    row = tx.one(SQL.many_passing, id=id, kept=kept)
+    if row is not None:
+        _forget(tx, id, row[0])
+
+
+def _forget(tx: Tx, id: str, upto: int) -> None:
+    tx.run(SQL.drop_passing, id=id, upto=upto)
+    tx.run(SQL.set_oldest, id=id, upto=upto)
+
+
+def _left(tx: Tx, id: str, row: tuple[Any, ...], said: Sequence[Said]) -> None:
+    """What follows when a worker lets go: what was said is written, and the slot is given on."""
+    latest, slot, _ = row
+    _write(tx, id, latest, said)
+    _leave_slot(tx, slot)
+
+
+def _write(tx: Tx, id: str, latest: int, said: Sequence[Said]) -> None:
+    first = latest - len(said) + 1
+    tx.many(SQL.add_event, [_row(id, first + at, each) for at, each in enumerate(said)])
+    tx.tell(task_topic(id))
+
+
+def _row(id: str, number: int, said: Said) -> dict[str, Any]:
+    type, time, data = said
+    spelled = dumps(data)
+    return {
+        "task": id,
+        "number": number,
+        "type": type,
+        "time": time,
+        "data": spelled,
+        "passing": int(type == "delta"),
+    }
+
+
+def _wake(tx: Tx, id: str, queue: str, slot: str | None) -> None:
+    """Let a task be taken that has a time in the past."""
+    tx.run(SQL.set_ready, id=id, ready=_PARKED if slot else _NOW)
+    if slot:
+        _admit(tx, slot)
+    tx.tell(work_topic(queue))
+
+
+def _leave_slot(tx: Tx, slot: str | None) -> None:
+    if slot is not None:
+        tx.run(SQL.free_slot, name=slot)
+        _admit(tx, slot)
+
+
+def _admit(tx: Tx, slot: str) -> None:
+    """Let those that wait for this key be taken, as many as there is room for."""
+    # One at a time: who looks for room while another makes some would see neither it nor the other's parked task.
+    tx.one(SQL.lock_slot, name=slot)
+    while tx.run(SQL.take_slot, name=slot):
+        row = tx.one(SQL.next_parked, name=slot)
+        if row is None:
+            tx.run(SQL.free_slot, name=slot)
+            return
+        tx.run(SQL.set_ready, id=row[0], ready=_NOW)
+        tx.tell(work_topic(row[1]))

@@ -1,0 +1,239 @@
+"""A task's log on the fleet's bus: what stays is a row, deltas are messages, and a reader puts them together.
+
+A row says after which message it comes, a message after which row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead._json import encode, loads
+from fairlead.runtime.clock import Clock
+from fairlead.store import Bell, Store
+from fairlead.tasks import ledger
+from fairlead.tasks.bus import LOOK, is_over, truncated
+from fairlead.tasks.ledger import AFTER, Held, Said
+from fairlead.tasks.records import Event, Task
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from fairlead.tasks.nats import NatsBus
+
+#: The stream of deltas.
+EVENTS: Final = "FAIRLEAD_EVENTS"
+#: Seconds to wait for a message that should be there.
+_SETTLED: Final = 2.0
+#: Seconds until a message is looked at again that came before its row.
+_SOON: Final = 0.05
+#: Offsets that are set aside for deltas at a time.
+_BLOCK: Final = 1000
+
+
+class NatsLog:
+    """What stays goes to the database, deltas go to their stream."""
+
+    def __init__(self, bus: NatsBus, store: Store, held: Held, latest: int) -> None:
+        self._bus = bus
+        self._store = store
+        self._held = held
+        self._subject = bus.event_subject(held.id)
+        #: The offsets that are set aside for deltas: the next one, and the last.
+        self._next = latest + 1
+        self._last = latest
+        #: The newest row, and the newest delta.
+        self._floor = latest
+        self._after: int | None = None
+        self._count = 0
+
+    async def write(self, said: Sequence[Said]) -> None:
+        stays = await self._passed(said)
+        if stays:
+            await self._append(stays)
+
+    async def rest(self, said: list[Said]) -> list[Said]:
+        stays = await self._passed(said)
+        if self._after is None:
+            return stays
+        return [(type, time, {**data, AFTER: self._after}) for type, time, data in stays]
+
+    async def _passed(self, said: Sequence[Said]) -> list[Said]:
+        """Send the deltas; gives what stays."""
+        deltas = [each for each in said if each[0] == "delta"]
+        if deltas:
+            if self._next + len(deltas) - 1 > self._last:
+                await self._append([], len(deltas))
+            numbered = [[self._next + at, time, data] for at, (_, time, data) in enumerate(deltas)]
+            self._next += len(deltas)
+            self._count += 1
+            message = encode({"floor": self._floor, "count": self._count, "deltas": numbered})
+            await self._bus.call(self._bus.publish(self._subject, message))
+            self._after = self._next - 1
+        return [each for each in said if each[0] != "delta"]
+
+    async def _append(self, said: Sequence[Said], needed: int = 0) -> None:
+        name = os.urandom(8).hex()
+        block = max(_BLOCK, needed)
+        after = self._after
+        latest = await self._store.write(
+            lambda tx: ledger.append(tx, self._held, said, name, reserve=block, after=after)
+        )
+        if latest == 0:
+            # Written before a lost connection: the block is not known, so the next append sets one aside.
+            self._last = self._next - 1
+            return
+        self._last = latest
+        self._next = latest - block + 1
+        self._floor = latest - block
+
+
+class NatsTail:
+    """A reader who puts rows and deltas together.
+
+    Deltas are heard as they are published, which costs the server nothing. What was published before, or missed,
+    is read from the stream.
+    """
+
+    def __init__(
+        self, bus: NatsBus, store: Store, clock: Clock, task: Task, since: int, follow: bool
+    ) -> None:
+        self._bus = bus
+        self._store = store
+        self._wall = clock.time
+        self._task = task
+        self._since = since
+        self._follow = follow
+        self._subject = bus.event_subject(task.id)
+        self._home = asyncio.get_running_loop()
+        self._subscription: Any = None
+        #: Messages that are still to be told, in order.
+        self._heard: deque[dict[str, Any]] = deque()
+        self._bell = Bell()
+
+    async def events(self) -> AsyncIterator[Event]:
+        if not self._task.state.final:
+            self._subscription = await self._bus.call(self._listen())
+        await self._catch_up()
+        if self._heard and self._heard[0]["count"] > 1 and self._since < _first(self._heard[0]) - 1:
+            yield truncated(self._since, _first(self._heard[0]), self._wall())
+        remove = self._store.listen(ledger.task_topic(self._task.id), self._bell.ring)
+        try:
+            async for event in self._merged():
+                yield event
+        finally:
+            remove()
+
+    async def close(self) -> None:
+        if self._subscription is not None:
+            with suppress(Exception):
+                await self._bus.call(self._subscription.unsubscribe())
+
+    async def _merged(self) -> AsyncIterator[Event]:
+        while True:
+            rows = await self._store.read(
+                lambda tx: ledger.events(tx, self._task.id, self._since, _BLOCK, after=True)
+            )
+            for row in rows:
+                # First what was said before it.
+                await self._present(row)
+                for delta in self._told(row.offset):
+                    yield delta
+                self._since = max(self._since, row.offset)
+                yield row
+                if row.type == "terminal":
+                    return
+            if rows:
+                continue
+            for delta in self._told(None):
+                yield delta
+            if not self._follow or await self._store.read(is_over(self._task.id, self._since)):
+                return
+            # A message whose row is on the way is looked at again soon.
+            await self._bell.rung(_SOON if self._heard else LOOK * 3)
+
+    def _told(self, before: int | None) -> Iterator[Event]:
+        """Deltas before an offset, or before the next row."""
+        while self._heard:
+            message = self._heard[0]
+            late = message["floor"] > self._since if before is None else _first(message) > before
+            if late:
+                return
+            self._heard.popleft()
+            for offset, time, data in message["deltas"]:
+                if offset > self._since:
+                    self._since = offset
+                    yield Event(offset, "delta", time, data)
+
+    async def _present(self, row: Event) -> None:
+        """See that all deltas are here that were said before a row."""
+        after: int | None = row.data.pop(AFTER, None)
+        if row.type in ("terminal", "clarification"):
+            # The run wrote it with its last move, when all its deltas were sent.
+            after = await self._bus.call(self._newest())
+        if after is not None and after > max((_last(each) for each in self._heard), default=self._since):
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Read from the stream what is not here."""
+        known = {_first(message) for message in self._heard}
+        found = await self._bus.call(self._history())
+        missing = [each for each in found if _first(each) not in known and _last(each) > self._since]
+        if missing:
+            self._heard = deque(sorted([*self._heard, *missing], key=_first))
+
+    async def _listen(self) -> Any:
+        async def heard(message: Msg) -> None:
+            with suppress(RuntimeError):  # the reader's loop is gone
+                self._home.call_soon_threadsafe(self._hear, loads(message.data))
+
+        return await self._bus.subscribe(self._subject, heard)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if _last(message) > self._since and not any(_first(each) == _first(message) for each in self._heard):
+            self._heard.append(message)
+            self._bell.ring()
+
+    async def _newest(self) -> int:
+        """The offset of the newest delta in the stream."""
+        from nats.js.errors import NotFoundError
+
+        try:
+            found = await self._bus.js.get_last_msg(EVENTS, self._subject)
+        except NotFoundError:
+            return 0
+        return _last(loads(found.data or b"{}"))
+
+    async def _history(self) -> list[dict[str, Any]]:
+        """All that the stream has of this task."""
+        if not await self._newest():
+            return []
+        found: list[dict[str, Any]] = []
+        # A server has room for so many readers at once.
+        async with self._bus.readers:
+            subscription = await self._bus.js.subscribe(self._subject, ordered_consumer=True)
+            try:
+                while True:
+                    message = await subscription.next_msg(timeout=_SETTLED)
+                    found.append(loads(message.data))
+                    if not message.metadata.num_pending:
+                        break
+            except TimeoutError:
+                pass  # it has been forgotten meanwhile
+            finally:
+                await subscription.unsubscribe()
+        return found
+
+
+def _first(message: dict[str, Any]) -> int:
+    offset: int = message["deltas"][0][0]
+    return offset
+
+
+def _last(message: dict[str, Any]) -> int:
+    offset: int = message["deltas"][-1][0]
+    return offset

@@ -1,0 +1,158 @@
+"""What is known of a task, as its row says, and of what it said, as its events say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from fairlead._json import loads
+from fairlead.failures import Failure
+from fairlead.failures import action as wire
+from fairlead.tasks.states import State
+
+#: What a task may say. Deltas are passing: they are kept for a while, the others as long as the task.
+EVENTS: Final = (
+    "started",
+    "log",
+    "progress",
+    "artifact",
+    "delta",
+    "activity",
+    "clarification",
+    "input",
+    "draft",
+    "output",
+    "terminal",
+)
+
+
+class Event(NamedTuple):
+    """One entry of a task's log. Offsets strictly increase, and may leave numbers out."""
+
+    offset: int
+    type: str
+    time: float
+    data: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"offset": self.offset, "type": self.type, "time": self.time, "data": self.data}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it was when it was looked at. Times are seconds since 1970."""
+
+    # The order of the columns.
+    id: str
+    queue: str
+    action: str
+    sealed_input: str
+    state: State
+    due: float | None
+    ready: int
+    priority: int
+    worker: str | None
+    lease: float | None
+    run: int
+    attempt: int
+    max_attempts: int
+    retry: str
+    deadline: float | None
+    created: float
+    started: float | None
+    ended: float | None
+    caller: str
+    identity: str
+    title: str | None
+    spelled_metadata: str
+    key: str | None
+    request: str | None
+    parent: str | None
+    slot: str | None
+    spelled_question: str | None
+    spelled_answers: str
+    spelled_checkpoint: str | None
+    result: str | None
+    reason: str | None
+    latest: int
+    oldest: int
+    batch: str | None
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Task:
+        task = cls(*row)
+        object.__setattr__(task, "state", State(task.state))
+        return task
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = loads(self.spelled_metadata)
+        return found
+
+    @property
+    def question(self) -> dict[str, Any] | None:
+        """What a paused task waits for."""
+        return None if self.spelled_question is None else loads(self.spelled_question)
+
+    @property
+    def answers(self) -> list[Any]:
+        """What was answered so far, in order."""
+        found: list[Any] = loads(self.spelled_answers)
+        return found
+
+    @property
+    def checkpoint(self) -> Any:
+        return None if self.spelled_checkpoint is None else loads(self.spelled_checkpoint)
+
+    @property
+    def envelope(self) -> dict[str, Any] | None:
+        """How the call ended, once it has."""
+        return None if self.result is None else loads(self.result)
+
+    @property
+    def data(self) -> Any:
+        """What a completed task gave."""
+        envelope = self.envelope
+        return envelope.get("data") if envelope else None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why a task failed, if its call did."""
+        envelope = self.envelope
+        return None if envelope is None or envelope["ok"] else wire.parse(envelope)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as data, for people and programs; without its input, which may hold what they must not see."""
+        told = {
+            "id": self.id,
+            "action": self.action,
+            "state": self.state.value,
+            "title": self.title,
+            "attempt": self.attempt,
+            "priority": self.priority,
+            "createdAt": self.created,
+            "dueAt": self.due,
+            "startedAt": self.started,
+            "endedAt": self.ended,
+            "deadlineAt": self.deadline,
+            "parent": self.parent,
+            "reason": self.reason,
+            "question": self.question,
+            "latestOffset": self.latest,
+            "oldestOffset": self.oldest,
+            "metadata": self.metadata,
+        }
+        envelope = self.envelope
+        if envelope is not None:
+            told["data" if envelope["ok"] else "error"] = envelope.get("data" if envelope["ok"] else "error")
+        return {name: value for name, value in told.items() if value is not None and value != {}}
+
+
+def whose(caller: str) -> str:
+    """A caller as tasks keep him: as a digest, since what tells callers apart may be their secrets."""
+    kind, _, words = caller.partition(":")
+    if not words or (words.startswith("#") and len(words) == 33):
+        return caller
+    return f"{kind}:#{hashlib.sha256(caller.encode(errors='surrogatepass')).hexdigest()[:32]}"

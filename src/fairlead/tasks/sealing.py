@@ -1,0 +1,59 @@
+"""Inputs that hold secrets are kept under lock: sealed with the store's own key, for one task each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from fairlead.actions import Action
+from fairlead.store import Secrets, Store
+
+_MARK: Final = "sealed1."
+_SECRET: Final[WeakKeyDictionary[Action[..., Any], bool]] = WeakKeyDictionary()
+
+
+class Sealing:
+    """Seals and opens inputs. The key is asked for when the first secret comes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secrets: Secrets | None = None
+
+    async def sealed(self, action: Action[..., Any], input: str, id: str) -> str:
+        """An input as it is kept.
+
+        Raises:
+            Failure: it has to be sealed, and there is nothing to seal with.
+        """
+        if not holds_secrets(action):
+            return input
+        return await asyncio.to_thread(lambda: self._key().seal(input.encode(), _about(id)))
+
+    async def opened(self, kept: str, id: str) -> str:
+        """An input as it was given."""
+        if not kept.startswith(_MARK):
+            return kept
+        return await asyncio.to_thread(lambda: self._key().open(kept, _about(id)).decode())
+
+    def _key(self) -> Secrets:
+        self._secrets = self._secrets or Secrets(self._store)
+        return self._secrets
+
+
+def holds_secrets(action: Action[..., Any]) -> bool:
+    """Whether the action's input has fields that must not be seen."""
+    known = _SECRET.get(action)
+    if known is None:
+        known = _SECRET[action] = _is_secret(action.input.json_schema)
+    return known
+
+
+def _is_secret(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return schema.get("writeOnly") is True or any(map(_is_secret, schema.values()))
+    return isinstance(schema, list) and any(map(_is_secret, schema))
+
+
+def _about(id: str) -> str:
+    return f"task:{id}"

@@ -1,0 +1,552 @@
+"""`Tasks`: what programs do with durable work. `app.tasks` is one, on the app's store.
+
+task = await app.tasks.submit("import_orders", {"file": "orders.csv"}, key="2026-11")
+async for event in app.tasks.events(task.id): ...
+done = await app.tasks.wait(task.id)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from fairlead._json import dumps
+from fairlead.actions import Action
+from fairlead.failures import Failure, Kind
+from fairlead.runtime import App
+from fairlead.runtime.context import shown
+from fairlead.runtime.runtime import NOTHING, Checked
+from fairlead.schema import NotJsonable, jsonable
+from fairlead.store import Store, Tx
+from fairlead.tasks import ledger
+from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
+from fairlead.tasks.ledger import SQL
+from fairlead.tasks.records import Event, Task, whose
+from fairlead.tasks.sealing import Sealing
+from fairlead.tasks.states import FINAL, State
+from fairlead.tasks.worker import Worker
+
+#: The longest deadline: seven days.
+LONGEST: Final = 7 * 86_400.0
+#: States that few tasks are in: these are found by themselves.
+_RARE: Final = frozenset(State) - {State.queued, State.running, State.completed}
+#: Tasks on a page at most.
+MOST: Final = 1000
+#: Tasks that one transaction enters.
+_TOGETHER: Final = 2000
+#: Failures that say that nothing has been done: every action can be tried again after them.
+_HARMLESS: Final = (Kind.rate_limited, Kind.busy)
+#: Those after which an action that may be called twice is tried again.
+_PASSING: Final = (*_HARMLESS, Kind.unavailable, Kind.upstream, Kind.timeout)
+
+
+Rows = list[tuple[Any, ...]]
+Found = list[Task]
+Workers = list[Presence]
+
+
+class TaskRetry(NamedTuple):
+    """When a failed run is tried again: how often, after what pause (doubled each time), after which kinds."""
+
+    retries: int = 3
+    delay: float = 1.0
+    max_delay: float = 300.0
+    #: None: those that pass by themselves, as far as the action may be called twice.
+    kinds: Sequence[Kind | str] | None = None
+
+
+class Rate(NamedTuple):
+    """At most `limit` submits in any `per` seconds under one key."""
+
+    key: str
+    limit: int
+    per: float = 60.0
+
+
+class Tasks:
+    """The tasks of one app in one store."""
+
+    def __init__(self, app: App, store: Store, queue: str | None = None, bus: Bus | None = None) -> None:
+        self.app = app
+        self.store = store
+        self.bus = bus or open_bus(store, app.clock)
+        self.queue = queue or app.name
+        self._wall = app.clock.time
+        self._sealing = Sealing(store)
+
+    async def submit(
+        self,
+        action: str | Action[..., Any],
+        input: Any = NOTHING,
+        *,
+        key: str | None = None,
+        id: str | None = None,
+        delay: float = 0.0,
+        deadline: float | None = None,
+        priority: int = 0,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        parent: str | None = None,
+        slot: str | None = None,
+        slots: int = 1,
+        rate: Rate | None = None,
+        retry: TaskRetry | int | None = None,
+        max_attempts: int = 5,
+        surface: str = "unknown",
+        user: Any = None,
+        auth: Any = None,
+        confirm: bool | str | None = None,
+    ) -> Task:
+        """Accept a call, to be run soon, whatever happens to this process.
+
+        It is checked as a call is: what would be refused is refused now. Once this returns it is on disk.
+
+        Args:
+            key: Idempotency: the same caller, action and key give the same task again.
+            id: Its id, a UUID; a new one by default.
+            delay: Seconds before it may be run.
+            deadline: Seconds after which it ends as `timeout`, seven days at most.
+            priority: Higher ones are run first.
+            parent: The task it belongs to: it is cancelled with that one.
+            slot: At most `slots` tasks of this name run at once, in all processes.
+            rate: How often may be submitted.
+            retry: When a failed run is tried again; a number is how often.
+            max_attempts: How often it may take its worker down before it ends as failed.
+
+        Raises:
+            Failure: the call would be refused; the key has been used for another request; the rate is exceeded.
+        """
+        checked = await self.app.check(action, input, surface=surface, user=user, auth=auth, confirm=confirm)
+        row = self._row(checked, surface, user, auth)
+        now = self._wall()
+        row |= _options(now, delay, deadline, priority, title, metadata, parent, slot, slots, max_attempts)
+        row["id"] = task_id(now) if id is None else _valid_id(id)
+        row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
+        row["retry"] = _retry(checked.action, retry)
+        if key is not None or id is not None:
+            row |= {"key": key, "request": hashlib.sha256(checked.request).hexdigest()}
+
+        def work(tx: Tx) -> Task:
+            kept = self._kept(tx, row)
+            if kept is not None:
+                return kept
+            if rate is not None:
+                _limited(tx, rate, now)
+            if parent is not None:
+                self._belongs(tx, parent)
+            task = ledger.submit(tx, [row], now) or ledger.find(tx, row["id"])
+            if task is None:  # somebody else's id or key came first
+                task = self._kept(tx, row)
+            if task is None or _asked(task) != tuple(row[name] for name in _ASKED):
+                raise Failure(Kind.conflict, f"There is a task with the id {row['id']} already.")
+            return task
+
+        alone = key is None and rate is None and parent is None and slot is None
+        entered = await self.store.write(ledger.submitting(row, now, work)) if alone else None
+        return await self.store.write(work) if entered is None else entered
+
+    async def submit_many(
+        self,
+        action: str | Action[..., Any],
+        inputs: Iterable[Any],
+        *,
+        delay: float = 0.0,
+        deadline: float | None = None,
+        priority: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+        slot: str | None = None,
+        slots: int = 1,
+        retry: TaskRetry | int | None = None,
+        max_attempts: int = 5,
+        surface: str = "unknown",
+        user: Any = None,
+        auth: Any = None,
+        confirm: bool | str | None = None,
+    ) -> list[str]:
+        """Accept many calls of one action, all or none; gives their ids.
+
+        Raises:
+            Failure: one of them would be refused; `details["index"]` says which.
+        """
+        rows: list[dict[str, Any]] = []
+        now = self._wall()
+        common = _options(now, delay, deadline, priority, None, metadata, None, slot, slots, max_attempts)
+        for index, input in enumerate(inputs):
+            try:
+                checked = await self.app.check(
+                    action, input, surface=surface, user=user, auth=auth, confirm=confirm
+                )
+            except Failure as failure:
+                failure.details["index"] = index
+                raise
+            if not rows:
+                common["retry"] = _retry(checked.action, retry)
+            row = self._row(checked, surface, user, auth)
+            row |= {**common, "id": task_id(now)}
+            row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
+            rows.append(row)
+        if rows:
+            await self.store.write(lambda tx: ledger.submit(tx, rows, now))
+        return [row["id"] for row in rows]
+
+    async def get(self, id: str, *, caller: str | None = None) -> Task:
+        """The task; only the caller's own, if one is given.
+
+        Raises:
+            Failure: there is none.
+        """
+        return self._own(await self.store.read(lambda tx: ledger.find(tx, id)), id, caller)
+
+    async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
+        """Tasks whose ids begin with this."""
+        at = {"first": prefix, "last": f"{prefix}~", "queue": self.queue, "size": limit}
+        rows = await self.store.read(lambda tx: tx.all(SQL.by_prefix, **at))
+        found = [Task.of(row) for row in rows]
+        return [task for task in found if caller is None or task.caller == whose(caller)]
+
+    async def list(
+        self,
+        *,
+        state: State | str | None = None,
+        caller: str | None = None,
+        parent: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> tuple[list[Task], str | None]:
+        """Tasks, the newest first, and where the next page begins, if there is one.
+
+        `state` is a state, or `open`, `closed` or `all`.
+        """
+        wanted = _states(state)
+        created, before_id = _cursor(before)
+        size = max(1, min(limit, MOST))
+
+        def work(tx: Tx) -> list[Task]:
+            found: list[Task] = []
+            at = {"before": created, "before_id": before_id}
+            # Few states are rare: pages are read until one is full.
+            while len(found) <= size:
+                rows = [Task.of(row) for row in self._page(tx, caller, parent, wanted, at, size + 1)]
+                found += [task for task in rows if task.state in wanted and self._is_of(task, caller)]
+                if len(rows) <= size:
+                    break
+                at = {"before": rows[-1].created, "before_id": rows[-1].id}
+            return found
+
+        found = await self.store.read(work)
+        more = found[size - 1] if len(found) > size else None
+        return found[:size], None if more is None else f"{more.created!r}_{more.id}"
+
+    async def counts(self) -> dict[str, int]:
+        """How many tasks are in which state."""
+        rows = await self.store.read(lambda tx: tx.all(SQL.counts, queue=self.queue))
+        return dict(rows)
+
+    async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
+        """End a task and its children, whatever they are doing; one that has ended stays as it is."""
+
+        def work(tx: Tx) -> Task:
+            self._own(ledger.find(tx, id), id, caller)
+            ledger.cut(tx, id, State.canceled, reason or "canceled", self._wall())
+            return self._own(ledger.find(tx, id), id, caller)
+
+        return await self.store.write(work)
+
+    async def answer(self, id: str, input: Any = None, *, caller: str | None = None) -> Task:
+        """Let a paused task go on with an answer.
+
+        Raises:
+            Failure: it is not paused; or the answer is none of the options.
+        """
+        given = _json(input)
+
+        def work(tx: Tx) -> Task:
+            task = self._own(ledger.find(tx, id), id, caller)
+            if not task.state.paused:
+                raise Failure(Kind.conflict, f"Task {id} is {task.state.value}: it waits for no answer.")
+            moved = ledger.resume(tx, id, _chosen(task, given), self._wall())
+            if moved is None:
+                raise Failure(Kind.conflict, f"Task {id} waits for no answer any more: another came first.")
+            return moved
+
+        return await self.store.write(work)
+
+    async def retry(self, id: str, *, caller: str | None = None) -> Task:
+        """Submit an ended task's call again, as a new task: what has ended stays as it is."""
+        now = self._wall()
+        new = task_id(now)
+        task = await self.get(id, caller=caller)
+        if not task.state.final:
+            raise Failure(
+                Kind.conflict, f"Task {id} is {task.state.value}: only one that has ended can be retried."
+            )
+        input = task.sealed_input
+        action = self.app.get(task.action)
+        if action is not None:
+            input = await self._sealing.sealed(action, await self._sealing.opened(input, id), new)
+
+        def work(tx: Tx) -> Task:
+            metadata = dumps({**task.metadata, "retryOf": id})
+            again = {
+                "id": new, "queue": task.queue, "action": task.action, "input": input, "due": now,
+                "priority": task.priority, "max_attempts": task.max_attempts, "retry": task.retry,
+                "deadline": None if task.deadline is None else now + task.deadline - task.created,
+                "created": now, "caller": task.caller, "identity": task.identity, "title": task.title,
+                "metadata": metadata, "key": None, "request": None, "parent": task.parent, "slot": task.slot,
+                "slots": _slots(tx, task.slot),
+            }  # fmt: skip
+            ledger.submit(tx, [again], now)
+            return self._own(ledger.find(tx, new), new, None)
+
+        return await self.store.write(work)
+
+    async def events(
+        self, id: str, since: int = 0, *, follow: bool = True, caller: str | None = None
+    ) -> AsyncIterator[Event]:
+        """A task's log after an offset, and what is added to it, until the task has ended.
+
+        Where deltas after `since` have been forgotten, a `truncated` event says up to which offset.
+        """
+        task = await self.get(id, caller=caller)
+        async for event in self.bus.tail(task, since, follow):
+            yield event
+
+    async def wait(self, id: str, timeout: float | None = None, *, caller: str | None = None) -> Task:
+        """The task once it has ended, or is paused and needs an answer.
+
+        Raises:
+            Failure: it has not, after so many seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                with self.store.listening(ledger.task_topic(id)) as bell:
+                    while True:
+                        task = await self.get(id, caller=caller)
+                        if task.state.final or task.state.paused:
+                            return task
+                        await bell.rung(LOOK)
+        except TimeoutError:
+            raise Failure(Kind.timeout, f"Task {id} has not ended after {timeout:g} s. It goes on.") from None
+
+    async def workers(self) -> Workers:
+        """The workers of these tasks that have said lately that they are here, in any process."""
+        return await self.bus.workers(self.queue)
+
+    def worker(self, **options: Any) -> Worker:
+        """A worker in this process: `async with app.tasks.worker(): ...`."""
+        return Worker(self.app, self.store, self.bus, queue=self.queue, **options)
+
+    def _row(self, checked: Checked, surface: str, user: Any, auth: Any) -> dict[str, Any]:
+        identity = {"surface": surface, "user": user, "auth": auth}
+        told = {
+            name: shown(value, self.app.redactor) for name, value in identity.items() if value is not None
+        }
+        return {
+            "queue": self.queue,
+            "action": checked.action.name,
+            "input": dumps(_json(checked.input)),
+            "caller": whose(checked.caller),
+            "identity": dumps(told),
+            "key": None,
+            "request": None,
+        }
+
+    def _kept(self, tx: Tx, row: Mapping[str, Any]) -> Task | None:
+        """The task that the same key has given before."""
+        if row["key"] is None:
+            return None
+        asked = {name: row[name] for name in ("queue", "action", "caller", "key")}
+        found = tx.one(SQL.by_key, **asked)
+        if found is None:
+            return None
+        task = Task.of(found)
+        if task.request != row["request"]:
+            raise Failure(
+                Kind.conflict,
+                f"The key {row['key']!r} was used for another request to {row['action']!r}. "
+                "Use a new key, or repeat the first request exactly.",
+            )
+        return task
+
+    def _belongs(self, tx: Tx, parent: str) -> None:
+        task = ledger.find(tx, parent)
+        if task is None or task.queue != self.queue:
+            raise Failure(Kind.not_found, f"There is no task {parent} that this one could belong to.")
+        if task.state.final:
+            raise Failure(
+                Kind.conflict, f"Task {parent} has ended ({task.state.value}): it takes no more children."
+            )
+
+    def _own(self, task: Task | None, id: str, caller: str | None) -> Task:
+        if task is None or not self._is_of(task, caller):
+            raise Failure(Kind.not_found, f"There is no task {id[:100]}.")
+        return task
+
+    def _is_of(self, task: Task, caller: str | None) -> bool:
+        return task.queue == self.queue and (caller is None or task.caller == whose(caller))
+
+    def _page(
+        self,
+        tx: Tx,
+        caller: str | None,
+        parent: str | None,
+        wanted: frozenset[State],
+        at: Mapping[str, Any],
+        size: int,
+    ) -> Rows:
+        if parent is not None:
+            return tx.all(SQL.listed_children, parent=parent, size=size, **at)
+        if caller is not None:
+            return tx.all(SQL.listed_caller, caller=whose(caller), queue=self.queue, size=size, **at)
+        if len(wanted) == 1 and wanted <= _RARE:
+            return tx.all(SQL.listed_rare, queue=self.queue, state=min(wanted).value, size=size, **at)
+        which = SQL.listed_open if wanted.isdisjoint(FINAL) else SQL.listed
+        return tx.all(which, queue=self.queue, size=size, **at)
+
+
+def task_id(now: float) -> str:
+    """A new id: a UUID (version 7) that begins with its time, so that ids grow as tasks come."""
+    digits = f"{int(now * 1000):012x}"
+    noise = os.urandom(10).hex()
+    return f"{digits[:8]}-{digits[8:]}-7{noise[:3]}-{'89ab'[int(noise[3], 16) & 3]}{noise[4:7]}-{noise[7:19]}"
+
+
+#: What a task was asked for by: of two submits with one id or key, the second must be the first again.
+_ASKED: Final = ("queue", "action", "caller", "key", "request")
+
+
+def _asked(task: Task) -> tuple[Any, ...]:
+    return tuple(getattr(task, name) for name in _ASKED)
+
+
+def _valid_id(id: str) -> str:
+    import uuid
+
+    try:
+        return str(uuid.UUID(id))
+    except (ValueError, AttributeError, TypeError):
+        raise Failure(Kind.invalid_input, "A task's id must be a UUID.", field="id") from None
+
+
+def _options(
+    now: float,
+    delay: float,
+    deadline: float | None,
+    priority: int,
+    title: str | None,
+    metadata: Mapping[str, Any] | None,
+    parent: str | None,
+    slot: str | None,
+    slots: int,
+    max_attempts: int,
+) -> dict[str, Any]:
+    if not 0 <= delay <= LONGEST * 52:
+        raise Failure(Kind.invalid_input, "delay must be seconds from now, a year at most.", field="delay")
+    if deadline is not None and not 0 < deadline <= LONGEST:
+        raise Failure(
+            Kind.invalid_input,
+            "deadline must be more than 0 and at most 604800 seconds (7 days).",
+            field="deadline",
+        )
+    if not -1000 <= priority <= 1000:
+        raise Failure(Kind.invalid_input, "priority must be from -1000 to 1000.", field="priority")
+    if slots < 1 or max_attempts < 1:
+        name = "slots" if slots < 1 else "max_attempts"
+        raise Failure(Kind.invalid_input, f"{name} must be at least 1.", field=name)
+    return {
+        "due": now + delay,
+        "deadline": None if deadline is None else now + deadline,
+        "priority": priority,
+        "created": now,
+        "title": title,
+        "metadata": dumps(_json(dict(metadata or {}))),
+        "parent": parent,
+        "slot": slot,
+        "slots": slots,
+        "max_attempts": max_attempts,
+    }
+
+
+def _retry(action: Action[..., Any], given: TaskRetry | int | None) -> str:
+    policy = given if isinstance(given, TaskRetry) else TaskRetry(3 if given is None else given)
+    kinds = policy.kinds
+    if kinds is None:
+        twice = action.side_effects == "read" or action.idempotency == "idempotent"
+        kinds = _PASSING if twice else _HARMLESS
+    try:
+        names = [Kind(kind).value for kind in kinds]
+    except ValueError:
+        raise Failure(
+            Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}."
+        ) from None
+    return dumps(
+        {"retries": policy.retries, "delay": policy.delay, "max_delay": policy.max_delay, "kinds": names}
+    )
+
+
+def _limited(tx: Tx, rate: Rate, now: float) -> None:
+    from fairlead.store.rates import window
+
+    wait = window(tx, f"submit:{rate.key}", rate.limit, rate.per, now)
+    if wait > 0:
+        raise Failure(
+            Kind.rate_limited,
+            f"More than {rate.limit} tasks in {rate.per:g} s. Try again in {wait:.3g} s.",
+            retry_after=wait,
+        )
+
+
+def _slots(tx: Tx, slot: str | None) -> int:
+    row = None if slot is None else tx.one(SQL.slot_size, name=slot)
+    return 1 if row is None else int(row[0])
+
+
+def _chosen(task: Task, answer: Any) -> Any:
+    """An answer, checked against the options there are."""
+    question = task.question or {}
+    options = question.get("options")
+    if not options:
+        return answer
+    given = answer if isinstance(answer, list) and question.get("allow_multiple") else [answer]
+    wrong = [each for each in given if each not in options]
+    if wrong or not given:
+        raise Failure(
+            Kind.invalid_input, f"The answer must be one of: {', '.join(map(str, options))}.", field="input"
+        )
+    return answer
+
+
+def _states(given: State | str | None) -> frozenset[State]:
+    if given is None or given == "all":
+        return frozenset(State)
+    if given in ("open", "active"):
+        return frozenset(State) - FINAL
+    if given == "closed":
+        return FINAL
+    try:
+        return frozenset({State(given)})
+    except ValueError:
+        known = ", ".join(("open", "closed", "all", *State))
+        raise Failure(
+            Kind.invalid_input, f"There is no state {given!r}. Known: {known}.", field="state"
+        ) from None
+
+
+def _cursor(given: str | None) -> tuple[float, str]:
+    if given is None:
+        return 1e18, "~"
+    created, _, id = given.partition("_")
+    try:
+        return float(created), id
+    except ValueError:
+        raise Failure(Kind.invalid_input, "The cursor is not one that a list gave.", field="before") from None
+
+
+def _json(value: Any) -> Any:
+    try:
+        return jsonable(value)
+    except NotJsonable as exc:
+        raise Failure(Kind.invalid_input, f"A task keeps JSON, and this is none: {exc}", cause=exc) from exc

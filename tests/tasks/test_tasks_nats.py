@@ -1,0 +1,151 @@
+"""What only the fleet's bus can lose: its servers, its messages, its streams."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead import App
+from fairlead.failures import Failure
+from fairlead.store import Statement, Store
+from fairlead.tasks import State, Tasks
+from fairlead.tasks.bus import open_bus
+from fairlead.tasks.nats import WORK, NatsBus
+from servers import Nats, NatsCluster
+from tasks.stage import PATIENCE, StartWorker, Where, ended, until
+
+_TYPES = Statement.of("SELECT DISTINCT type FROM task_events WHERE task = :id")
+
+
+@pytest.fixture
+def form() -> str:
+    return "nats"
+
+
+@pytest.fixture
+def own_nats() -> Iterator[Nats]:
+    """A server that a test may stop."""
+    server = Nats()
+    server.start()
+    yield server
+    server.stop()
+    server.remove()
+
+
+@pytest.fixture
+def own(own_nats: Nats, postgres_url: str, tmp_path: Path) -> Where:
+    return Where(tmp_path, postgres_url, own_nats.url)
+
+
+async def all_completed(tasks: Tasks, ids: list[str]) -> None:
+    async def done() -> bool:
+        return (await tasks.counts()).get("completed", 0) == len(ids)
+
+    await until(done, 2 * PATIENCE)
+
+
+@pytest.mark.timeout(180)
+async def test_work_goes_on_when_the_server_is_restarted_under_load(
+    app: App, own: Where, own_nats: Nats
+) -> None:
+    store = own.open()
+    tasks = own.tasks(app, store)
+    async with tasks.worker(concurrency=8):
+        ids = [(await tasks.submit("add", {"a": 1, "b": 1})).id for _ in range(50)]
+        await asyncio.to_thread(own_nats.kill)
+        # What is accepted while it is away is accepted.
+        ids += [(await tasks.submit("add", {"a": 1, "b": 1})).id for _ in range(50)]
+        await asyncio.to_thread(own_nats.start)
+        ids += [(await tasks.submit("add", {"a": 1, "b": 1})).id for _ in range(50)]
+        await all_completed(tasks, ids)
+    await tasks.bus.close()
+    store.close()
+
+
+@pytest.mark.timeout(180)
+async def test_tasks_whose_messages_were_never_sent_are_run_all_the_same(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    tasks.store.carrier = lambda told: None  # the process dies between commit and send
+    task = await tasks.submit("add", {"a": 1, "b": 1})
+    worker()
+    assert (await tasks.wait(task.id, PATIENCE)).state is State.completed
+
+
+@pytest.mark.timeout(180)
+async def test_a_stream_that_is_lost_is_made_again_with_its_messages(app: App, own: Where) -> None:
+    store = own.open()
+    tasks = own.tasks(app, store)
+    assert isinstance(tasks.bus, NatsBus)
+    ids = await tasks.submit_many("add", [{"a": 1, "b": 1}] * 30)
+    await tasks.bus.call(tasks.bus.js.delete_stream(WORK))
+    async with tasks.worker():
+        await all_completed(tasks, ids)
+    await tasks.bus.close()
+    store.close()
+
+
+async def test_a_message_that_comes_twice_runs_nothing_twice(tasks: Tasks, worker: StartWorker) -> None:
+    assert isinstance(tasks.bus, NatsBus)
+    task = await tasks.submit("add", {"a": 1, "b": 1})
+    await tasks.bus.call(tasks.bus.permit(tasks.queue, 20))
+    worker()
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.attempt) == (State.completed, 1)
+
+
+async def test_deltas_are_not_in_the_database(tasks: Tasks, store: Store, worker: StartWorker) -> None:
+    worker()
+    task = await tasks.submit("talk", {"words": 500})
+    told = [event async for event in tasks.events(task.id)]
+    text = "".join(event.data["data"] for event in told if event.type == "delta")
+    assert text == "".join(f"{number} " for number in range(500))
+    rows = await store.read(lambda tx: tx.all(_TYPES, id=task.id))
+    assert "delta" not in {type for (type,) in rows}
+    again = [event async for event in tasks.events(task.id)]
+    assert again == told
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("fault", ["killed", "cut off"])
+async def test_work_goes_on_when_a_cluster_loses_a_node(
+    app: App, postgres_url: str, tmp_path: Path, fault: str
+) -> None:
+    cluster = NatsCluster()
+    cluster.start()
+    where = Where(tmp_path, postgres_url, cluster.url)
+    store = where.open()
+    tasks = where.tasks(app, store)
+    try:
+        async with tasks.worker(concurrency=8):
+            ids = [(await tasks.submit("add", {"a": 1, "b": 1})).id for _ in range(40)]
+            node = cluster.nodes[0]
+            assert node.process is not None
+            if fault == "killed":
+                await asyncio.to_thread(node.kill)
+            else:
+                os.kill(node.process.pid, signal.SIGSTOP)
+            ids += [(await tasks.submit("add", {"a": 1, "b": 1})).id for _ in range(40)]
+            await all_completed(tasks, ids)
+            if fault == "cut off":
+                os.kill(node.process.pid, signal.SIGCONT)
+        await tasks.bus.close()
+    finally:
+        store.close()
+        cluster.stop()
+        cluster.remove()
+
+
+async def test_a_bus_that_is_not_there_is_told_with_a_way_out(
+    app: App, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.tasks.nats._PATIENCE", 0.1)
+    with pytest.raises(Failure, match="Is the server running, with JetStream on"):
+        await asyncio.to_thread(open_bus, store, app.clock, "nats://127.0.0.1:1")
+    with pytest.raises(Failure, match="nats://"):
+        open_bus(store, app.clock, "kafka://somewhere")

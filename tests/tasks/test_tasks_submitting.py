@@ -1,0 +1,311 @@
+"""What submitting promises: checked as a call, accepted once, in the order and at the time that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead import App, Failure, Kind
+from fairlead.store import Statement, Store
+from fairlead.tasks import Rate, State, TaskRetry, Tasks
+from tasks.app_under_test import Marks
+from tasks.stage import PATIENCE, StartProcess, StartWorker, Where, ended
+
+
+async def refusal(tasks: Tasks, *arguments: Any, **options: Any) -> Failure:
+    with pytest.raises(Failure) as refused:
+        await tasks.submit(*arguments, **options)
+    return refused.value
+
+
+async def test_a_submitted_call_is_run_and_its_result_kept(tasks: Tasks, worker: StartWorker) -> None:
+    worker()
+    task = await tasks.submit("add", {"a": 1, "b": 2}, title="Sum", metadata={"why": "test"})
+    assert (task.state, task.title, task.metadata) == (State.queued, "Sum", {"why": "test"})
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.data, done.attempt) == (State.completed, 3, 1)
+
+
+async def test_what_a_call_would_refuse_is_refused_when_it_is_submitted(tasks: Tasks) -> None:
+    assert (await refusal(tasks, "ad", {})).kind is Kind.unknown_action
+    assert (await refusal(tasks, "add", {"a": 1})).kind is Kind.invalid_input
+    assert (await refusal(tasks, "buy")).kind is Kind.unauthenticated
+    assert await tasks.counts() == {}
+
+
+async def test_the_same_key_and_request_give_the_same_task(tasks: Tasks, worker: StartWorker) -> None:
+    first = await tasks.submit("add", {"a": 1, "b": 2}, key="k")
+    again = await tasks.submit("add", {"b": 2, "a": 1}, key="k")
+    assert again.id == first.id
+    worker()
+    await ended(tasks, first)
+    assert (await tasks.submit("add", {"a": 1, "b": 2}, key="k")).data == 3
+
+
+async def test_the_same_key_with_another_request_is_a_conflict(tasks: Tasks) -> None:
+    await tasks.submit("add", {"a": 1, "b": 2}, key="k")
+    assert (await refusal(tasks, "add", {"a": 1, "b": 3}, key="k")).kind is Kind.conflict
+
+
+async def test_callers_have_keys_of_their_own(tasks: Tasks) -> None:
+    one = await tasks.submit("add", {"a": 1, "b": 2}, key="k", user={"id": 1})
+    two = await tasks.submit("add", {"a": 3, "b": 4}, key="k", user={"id": 2})
+    three = await tasks.submit("echo", key="k", user={"id": 1})
+    assert len({one.id, two.id, three.id}) == 3
+
+
+async def test_twenty_submits_at_once_in_two_processes_give_one_task(
+    tasks: Tasks, process: StartProcess
+) -> None:
+    both = [process("same", name="k", count=10) for _ in range(2)]
+    for each in both:
+        each.go()
+    ids = {line for each in both for line in each.rest()}
+    assert len(ids) == 1
+    assert await tasks.counts() == {"queued": 1}
+
+
+async def test_a_given_id_is_the_tasks_and_is_given_once(tasks: Tasks) -> None:
+    id = "0198a6de-0000-7000-8000-000000000001"
+    assert (await tasks.submit("echo", {"value": 1}, id=id)).id == id
+    assert (await tasks.submit("echo", {"value": 1}, id=id)).id == id
+    assert (await refusal(tasks, "echo", {"value": 2}, id=id)).kind is Kind.conflict
+    assert (await refusal(tasks, "add", {"a": 1, "b": 2}, id=id)).kind is Kind.conflict
+    assert (await refusal(tasks, "echo", {"value": 1}, id=id, user={"id": 1})).kind is Kind.conflict
+    assert (await refusal(tasks, "echo", id="me")).kind is Kind.invalid_input
+
+
+async def test_a_deadline_may_be_seven_days_away_and_no_further(tasks: Tasks) -> None:
+    task = await tasks.submit("echo", deadline=7 * 86_400)
+    assert task.deadline is not None
+    assert task.deadline - task.created == pytest.approx(7 * 86_400)
+    for wrong in (7 * 86_400 + 1, 0, -1, float("nan")):
+        assert (await refusal(tasks, "echo", deadline=wrong)).kind is Kind.invalid_input
+
+
+async def test_other_wrong_options_are_refused(tasks: Tasks) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"delay": -1},
+        {"priority": 1001},
+        {"slots": 0},
+        {"max_attempts": 0},
+        {"metadata": {"it": object()}},
+        {"retry": TaskRetry(kinds=["bad luck"])},
+    ]
+    for options in wrong:
+        assert (await refusal(tasks, "echo", **options)).kind is Kind.invalid_input
+
+
+async def test_a_task_that_runs_past_its_deadline_is_stopped_and_times_out(
+    tasks: Tasks, worker: StartWorker, marks: Marks
+) -> None:
+    worker()
+    task = await tasks.submit("hold", {"name": "late"}, deadline=0.5)
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.reason) == (State.timeout, "The deadline has passed.")
+    await marks.seen("stopped-late")
+
+
+async def test_a_task_that_nobody_takes_times_out(tasks: Tasks, worker: StartWorker, marks: Marks) -> None:
+    worker(concurrency=1)
+    busy = await tasks.submit("hold", {"name": "busy"})
+    await marks.seen("held-busy")
+    waiting = await tasks.submit("echo", deadline=0.2)
+    (done,) = await ended(tasks, waiting)
+    assert (done.state, done.started) == (State.timeout, None)
+    marks.leave("go-busy")
+    assert (await ended(tasks, busy))[0].state is State.completed
+
+
+async def test_a_delayed_task_is_not_run_before_its_time(tasks: Tasks, worker: StartWorker) -> None:
+    worker()
+    task = await tasks.submit("echo", delay=0.5)
+    (done,) = await ended(tasks, task)
+    assert done.started is not None
+    assert done.started >= task.created + 0.5
+    assert done.state is State.completed
+
+
+async def test_urgent_tasks_are_run_first_and_equal_ones_in_order(tasks: Tasks, worker: StartWorker) -> None:
+    given = [await tasks.submit("echo", priority=priority) for priority in (0, 5, -5, 0, 5)]
+    worker(concurrency=1)
+    done = await ended(tasks, *given)
+    order = sorted(done, key=lambda task: task.started or 0)
+    assert [task.id for task in order] == [given[at].id for at in (1, 4, 0, 3, 2)]
+
+
+async def test_many_are_submitted_all_or_none(tasks: Tasks, worker: StartWorker) -> None:
+    inputs: list[dict[str, Any]] = [{"a": number, "b": 1} for number in range(100)]
+    with pytest.raises(Failure) as refused:
+        await tasks.submit_many("add", [*inputs, {"a": "x", "b": 1}])
+    assert refused.value.details["index"] == 100
+    assert await tasks.counts() == {}
+    worker()
+    ids = await tasks.submit_many("add", inputs)
+    assert [task.data for task in await ended(tasks, *ids)] == list(range(1, 101))
+
+
+async def test_ten_a_minute_are_accepted_under_one_key(tasks: Tasks) -> None:
+    rate = Rate("plugin:agent", 10, 60)
+    given = [tasks.submit("echo", {"value": number}, rate=rate) for number in range(15)]
+    outcomes = await asyncio.gather(*given, return_exceptions=True)
+    refused = [each for each in outcomes if isinstance(each, Failure)]
+    assert len(refused) == 5
+    assert {each.kind for each in refused} == {Kind.rate_limited}
+    assert all(0 < (each.retry_after or 0) <= 60 for each in refused)
+    assert await tasks.counts() == {"queued": 10}
+    await tasks.submit("echo", rate=Rate("plugin:other", 10, 60))
+
+
+async def test_a_repeated_submit_does_not_count_against_the_rate(tasks: Tasks) -> None:
+    rate = Rate("few", 1, 60)
+    first = await tasks.submit("echo", key="k", rate=rate)
+    assert (await tasks.submit("echo", key="k", rate=rate)).id == first.id
+
+
+async def test_no_more_run_at_once_under_one_name_than_it_has_slots_in_all_processes(
+    tasks: Tasks, process: StartProcess, marks: Marks
+) -> None:
+    names = [f"s{number}" for number in range(5)]
+    given = [await tasks.submit("hold", {"name": name}, slot="printer", slots=2) for name in names]
+    other = await tasks.submit("hold", {"name": "free"}, slot="scanner")
+    workers = [process("worker", concurrency=8) for _ in range(2)]
+    await marks.seen("held-free")
+    left = list(names)
+    while left:
+        # Whoever has started is let go one by one; the marks tell how many were there at once.
+        held = [name for name in left if marks.there(f"held-{name}")]
+        assert len(held) <= 2
+        if held:
+            marks.leave(f"go-{held[0]}")
+            await ended(tasks, given[names.index(held[0])])
+            left.remove(held[0])
+        await asyncio.sleep(0)
+    marks.leave("go-free")
+    done = await ended(tasks, *given, other)
+    assert {task.state for task in done} == {State.completed}
+    del workers
+
+
+async def test_slots_are_given_on_whatever_happens_to_those_who_have_them(
+    tasks: Tasks, worker: StartWorker, store: Store
+) -> None:
+    for _ in range(3):
+        worker(concurrency=4)
+    actions = ["echo", "ask_auth", "echo", "flaky"]
+    given = []
+    for number in range(80):
+        action = actions[number % 4]
+        given.append(
+            await tasks.submit(
+                action,
+                {"kind": "busy", "times": 1} if action == "flaky" else {},
+                slot=f"s{number % 2}",
+                delay=0.01 * (number % 3),
+                retry=TaskRetry(2, 0.01),
+            )
+        )
+
+    async def through(number: int) -> State:
+        task = await tasks.wait(given[number].id, PATIENCE)
+        if number % 5 == 0:
+            return (await tasks.cancel(task.id)).state
+        if task.state.paused:
+            await tasks.answer(task.id, "yes")
+            task = await tasks.wait(task.id, PATIENCE)
+        return task.state
+
+    assert set(await asyncio.gather(*map(through, range(80)))) == {State.completed, State.canceled}
+    slots = await store.read(
+        lambda tx: tx.all(Statement.of("SELECT name, taken FROM task_slots ORDER BY name"))
+    )
+    assert slots == [("s0", 0), ("s1", 0)]
+
+
+async def test_an_identity_holds_when_the_task_is_run(tasks: Tasks, worker: StartWorker) -> None:
+    worker()
+    user = {"id": "ann", "permissions": ["shop:buy"]}
+    (done,) = await ended(tasks, await tasks.submit("buy", user=user))
+    assert (done.state, done.data) == (State.completed, user)
+
+
+async def test_a_permission_that_was_taken_away_meanwhile_is_missed_at_run_time(
+    where: Where, store: Store
+) -> None:
+    granted = True
+    app = App("under test", permission_checker=lambda *_: granted)
+    app.action(leave_home)
+    tasks = where.tasks(app, store)
+    task = await tasks.submit("leave_home")
+    granted = False
+    async with tasks.worker():
+        (done,) = await ended(tasks, task)
+    assert done.state is State.failed
+    assert done.failure is not None
+    assert done.failure.kind is Kind.forbidden
+    await tasks.bus.close()
+
+
+async def leave_home() -> None:
+    """Leave."""
+
+
+async def test_an_action_that_needs_a_token_needs_it_at_submit_and_runs_without_asking_again(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    asked = await refusal(tasks, "destroy", {"what": "it"})
+    assert asked.kind is Kind.needs_confirmation
+    token = asked.details["confirmation"]["code"]
+    assert (await refusal(tasks, "destroy", {"what": "all"}, confirm=token)).kind is Kind.needs_confirmation
+    worker()
+    (done,) = await ended(tasks, await tasks.submit("destroy", {"what": "it"}, confirm=token))
+    assert (done.state, done.data) == (State.completed, "it")
+    assert (await refusal(tasks, "destroy", {"what": "it"}, confirm=token)).kind is Kind.needs_confirmation
+
+
+@pytest.mark.parametrize("form", ["local"], indirect=True)
+async def test_secrets_of_an_identity_are_not_on_disk(
+    tasks: Tasks, worker: StartWorker, store: Store
+) -> None:
+    worker()
+    secrets = {"token": "tok-5f1e", "password": "pass-77aa", "api_key": "key-90bc"}
+    given = [
+        await tasks.submit("whoami", user={"id": "ann", **secrets}, key="k"),
+        await tasks.submit("whoami", auth={"scopes": ["a"], **secrets}),
+        await tasks.submit(
+            "whoami", auth={"token": "tok-5f1e"}, user={"name": None, "password": "pass-77aa"}
+        ),
+    ]
+    done = await ended(tasks, *given)
+    assert {task.state for task in done} == {State.completed}
+    listed, _ = await tasks.list(caller=given[0].caller)
+    assert [task.id for task in listed] == [given[0].id]
+    folder = tasks.store.name.rpartition("/")[0]
+    kept = b"".join(path.read_bytes() for path in _files(folder))
+    assert b"whoami" in kept
+    for secret in secrets.values():
+        assert secret.encode() not in kept
+
+
+def _files(folder: str) -> list[Any]:
+    from pathlib import Path
+
+    return [path for path in Path(folder).rglob("*") if path.is_file()]
+
+
+async def test_callers_that_differ_only_in_a_secret_do_not_get_each_others_results(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    worker()
+    given = [await tasks.submit("once", key="k", auth={"token": name}) for name in ("one", "two")]
+    one, two = await ended(tasks, *given)
+    assert one.data != two.data
+
+
+async def test_what_json_can_hold_comes_through_unchanged(tasks: Tasks, worker: StartWorker) -> None:
+    worker()
+    value = {"text": "tea ☕ \x00 end", "big": 2**70, "deep": [[{"a": None}]], "float": 0.1, "empty": ""}
+    (done,) = await ended(tasks, await tasks.submit("echo", {"value": value}))
+    assert done.data == value
