@@ -1,7 +1,7 @@
 """The virtual environments of a run, under `.venv-bench/`: made once, and anew when their content changes.
 
-`core` is what a user gets from installing Fairlead and nothing more, `serve` has a server too; `peers`, `web` and
-`mcp` hold the others.
+`core` is what a user gets from installing Fairlead and nothing more, `serve` has a server too, `tasks` the clients
+of PostgreSQL and NATS; `peers`, `web`, `mcp` and `queues` hold the others.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def _run(command: list[str]) -> str:
 
 
 def _project_files() -> list[Path]:
-    return [ROOT / "pyproject.toml", *(ROOT / "src").rglob("*.py")]
+    return [ROOT / "pyproject.toml", *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.sql")]
 
 
 def _from_requirements(name: str, file: str) -> Environment:
@@ -91,6 +91,8 @@ def _from_requirements(name: str, file: str) -> Environment:
 CORE = Environment("core", _project_files(), [str(ROOT)])
 #: All servers run on the same event loop: Robyn holds it below 0.23, which takes a third more time for a request.
 SERVE = Environment("serve", _project_files(), [f"{ROOT}[serve]", "uvloop<0.23"])
+TASKS = Environment("tasks", _project_files(), [f"{ROOT}[nats,postgres]"])
 PEERS = _from_requirements("peers", "requirements.txt")
 WEB = _from_requirements("web", "requirements-web.txt")
 MCP = _from_requirements("mcp", "requirements-mcp.txt")
+QUEUES = _from_requirements("queues", "requirements-tasks.txt")

@@ -14,7 +14,7 @@ from pathlib import Path
 from environments import ROOT
 from report import Section, as_markdown, as_text
 from rounds import QUICK, Failures, Pace
-from sections import http, install, invoke, mcp_http, mcp_stdio, memory, preflight, sse, start, streams
+from sections import http, install, invoke, mcp_http, mcp_stdio, memory, preflight, sse, start, streams, tasks
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -26,6 +26,7 @@ MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
     "sse": sse.measure,
     "mcp-stdio": mcp_stdio.measure,
     "mcp-http": mcp_http.measure,
+    "tasks": tasks.measure,
     "start": start.measure,
     "install": install.measure,
     "memory": memory.measure,
