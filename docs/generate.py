@@ -32,6 +32,8 @@ ROOMS = (
     "fairlead.schema",
     "fairlead.actions",
     "fairlead.runtime",
+    "fairlead.store",
+    "fairlead.tasks",
     "fairlead.surfaces.cli",
     "fairlead.surfaces.json",
     "fairlead.surfaces.http",
@@ -141,7 +143,7 @@ def command_line() -> str:
         *_help(),
     ]
     commands = [action["commandName"] for action in json.loads(run("actions", "--json"))]
-    for command in ("actions", "manifest", "errors", "json", "version", *commands):
+    for command in ("actions", "manifest", "errors", "json", "run", "tasks", "worker", "version", *commands):
         lines += _help(command)
     return "\n".join(lines)
 

@@ -114,7 +114,8 @@ def test_python_on_a_page_is_part_of_a_file(page: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=relative)
 def test_an_example_runs(example: Path, tmp_path: Path) -> None:
     how = ["-m", "pytest", "-p", "no:cacheprovider"] if example.name.startswith("test_") else ["-W", "error"]
-    done = run([sys.executable, *how, example.name], example.parent, DESK_FILE=str(tmp_path / "desk.json"))
+    places = {"DESK_FILE": str(tmp_path / "desk.json"), "FAIRLEAD_DATA": str(tmp_path / "data")}
+    done = run([sys.executable, *how, example.name], example.parent, **places)
     assert done.returncode == 0, done.stdout
 
 
@@ -123,6 +124,7 @@ def test_the_commands_on_a_page_do_what_it_shows(page: Path, tmp_path: Path) -> 
     at = re.search(r"<!-- commands run in (\S+) -->", read(page))
     folder = ROOT / at[1] if at else ROOT
     places = {"TASKBOARD_DB": str(tmp_path / "board.sqlite"), "DESK_FILE": str(tmp_path / "desk.json")}
+    places |= {"FAIRLEAD_DATA": str(tmp_path / "data")}
     for command in commands(page):
         exit_code, printed = run_on_terminal(command.line, folder, **places)
         assert exit_code == command.exit_code, f"$ {command.line}\n{printed}"

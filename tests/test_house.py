@@ -25,6 +25,8 @@ ROOMS = [
     "fairlead.schema",
     "fairlead.actions",
     "fairlead.runtime",
+    "fairlead.store",
+    "fairlead.tasks",
     "fairlead.surfaces",
     "fairlead.project",
     "fairlead.testing",
@@ -194,3 +196,10 @@ def test_the_checklist_of_section_f_has_every_line() -> None:
         number for number, rest in lines.items() if "tests/" not in rest and not re.search(r"step \d", rest)
     ]
     assert unproved == []
+
+
+def test_the_checklist_of_section_d_has_every_part() -> None:
+    text = (ROOT / "tests" / "checklists" / "ageniti_d.md").read_text()
+    assert re.findall(r"^## D\.(\d)", text, re.MULTILINE) == list("123456789")
+    lines = re.findall(r"^- (.*)$", text, re.MULTILINE)
+    assert [line for line in lines if "tests/" not in line and not re.search(r"step \d", line)] == []
