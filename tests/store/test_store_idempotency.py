@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from fairlead import App, Context, Failure, Kind
 from fairlead.runtime import Result
-from fairlead.store import DurableIdempotency, Statement, Store, open_store
+from fairlead.store import DurableIdempotency, Statement, Store, Tx, open_store
 from fairlead.store import idempotency as module
 from servers import PATIENCE, Postgres, until
 
@@ -479,7 +479,13 @@ async def test_a_holder_that_was_stopped_for_longer_than_its_lease_is_fenced(
     keys = DurableIdempotency(stores[0], lease=600.0)
     with process(HOLDER, store_url, "1.0") as holder:
         assert said(holder) == "fresh"
-        os.kill(holder.pid, signal.SIGSTOP)
+
+        def stop(tx: Tx) -> None:
+            # While we hold the row it does not, and cannot be stopped with it.
+            tx.run(Statement.of("UPDATE idempotency SET owner = owner"))
+            os.kill(holder.pid, signal.SIGSTOP)
+
+        stores[0].write_now(stop)
         await taken(keys)
         os.kill(holder.pid, signal.SIGCONT)
         tell(holder)

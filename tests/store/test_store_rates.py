@@ -117,6 +117,8 @@ async def test_a_large_burst_is_not_short_of_one(file: Store) -> None:
 async def test_a_clock_that_is_set_back_does_not_shut_everybody_out(stores: tuple[Store, Store]) -> None:
     clock = Clock()
     rates = DurableRates(stores[0], clock=clock)
+    # A prune that began before the clock was set back, and ends after it, would take what comes then.
+    rates._takes = 1
     await rates.take("k", 1, 60.0)
     take(stores[0], "k", 1, 60.0, clock.now)
     clock.now -= 86400

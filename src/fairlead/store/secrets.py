@@ -214,20 +214,21 @@ class Secrets:
             self._current = keys[0] if keys else None
 
     def _with_masters(self, work: Work[T], write: bool) -> T:
-        """Do work that needs the master key; once more if it was replaced since it was last read."""
+        """Do work that needs the master key; again if it was replaced since it was last read."""
         do = self._store.write_now if write else self._store.read_now
         if not self._masters:
             some = self._store.read_now(lambda tx: bool(tx.all(SQL.keys)))
             # Where there are secrets already, a key that is made now would not be theirs.
             self._know(self._master.read() or [] if some or not write else self._master.made())
-        try:
-            return do(work)
-        except _UnknownMaster:
-            self._know(self._master.read() or [])
-        try:
-            return do(work)
-        except _UnknownMaster as unknown:
-            raise self._wrong(str(unknown)) from None
+        while True:
+            try:
+                return do(work)
+            except _UnknownMaster as unknown:
+                # Others may rotate one after another: as long as there is another key, it is tried.
+                there = self._master.read() or []
+                if {key.id for key in there} <= set(self._masters):
+                    raise self._wrong(str(unknown)) from None
+                self._know(there)
 
     def _know(self, masters: Keys) -> None:
         self._masters = {key.id: key for key in masters}
