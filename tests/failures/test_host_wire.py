@@ -26,7 +26,7 @@ SEED = (
 )
 LATER = (
     "host_timeout context_overflow clarify_requested embedding_error built_in_agent_not_exposable "
-    "missing_agent_context ssrf_blocked request_too_large response_too_large read_error "
+    "missing_agent_context ssrf_blocked request_too_large response_too_large database_error read_error "
     "consent_required connection_timeout connection_refused dns_failure tls_error too_many_redirects "
     "network_error invalid_response"
 )

@@ -68,9 +68,9 @@ def test_every_family_has_every_code_of_its_contract() -> None:
     assert {family: ours.count(family) for family in families()} == {
         "action": 28,
         "tool": 8,
-        "host": 34,
+        "host": 34 + 1,  # one of our own
         "gateway": 22,
-        "runtime": 23,
+        "runtime": 23 + 2,  # two of our own
     }
 
 

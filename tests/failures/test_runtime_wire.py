@@ -37,7 +37,15 @@ CODES = {
 
 
 def test_there_are_the_twenty_three_codes_and_no_more() -> None:
-    assert [entry.code for entry in catalogue("runtime")] == list(CODES)
+    ours = ["max_tool_calls", "budget_exceeded"]
+    assert [entry.code for entry in catalogue("runtime")] == [*CODES, *ours]
+
+
+@pytest.mark.parametrize("code", ["max_tool_calls", "budget_exceeded"])
+def test_a_code_of_our_own_is_a_refusal_that_is_not_tried_again(code: str) -> None:
+    failure = lookup("runtime", code)("what happened")
+    assert runtime.render(failure)["category"] == "denied"
+    assert not runtime.retryable(failure)
 
 
 @pytest.mark.parametrize(("code", "category"), CODES.items())

@@ -389,13 +389,18 @@ def test_nothing_is_left_open(store_url: str) -> None:
             store.listen("topic", lambda: None)
             store.write_now(lambda tx: tx.tell("topic"))
 
-    use()
-    gc.collect()
-    before, threads = open_files(), threading.active_count()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(3):
-            use()
+    def grown() -> tuple[int, int]:
         gc.collect()
-    assert open_files() <= before
-    assert threading.active_count() <= threads
+        before, threads = open_files(), threading.active_count()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                use()
+            gc.collect()
+        return open_files() - before, threading.active_count() - threads
+
+    use()
+    # What others do in this process comes and goes; what is left open is left open each time.
+    rounds = [grown() for _ in range(5)]
+    assert min(files for files, _ in rounds) <= 0
+    assert min(threads for _, threads in rounds) <= 0

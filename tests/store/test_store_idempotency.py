@@ -563,7 +563,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
         store.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_whatever_the_order_a_live_claim_is_alone_and_what_is_kept_stays(
     trio: list[Store], steps: list[Step]

@@ -58,7 +58,7 @@ def take(store: Store, key: str, limit: int, per: float, now: float) -> float:
 
 NAPS = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0, 7.5, 60.0, 1000.0]), max_size=40)
 LIMITS = st.tuples(st.integers(1, 30), st.sampled_from([0.5, 1.0, 7.0, 60.0, 3600.0]))
-ROUNDS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ROUNDS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @ROUNDS

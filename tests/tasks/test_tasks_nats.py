@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ _TYPES = Statement.of("SELECT DISTINCT type FROM task_events WHERE task = :id")
 @pytest.fixture
 def form() -> str:
     return "nats"
-
-
-@pytest.fixture
-def own_nats() -> Iterator[Nats]:
-    """A server that a test may stop."""
-    server = Nats()
-    server.start()
-    yield server
-    server.stop()
-    server.remove()
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class Binding:
 
 def bind(owner: str, function: Callable[..., Any], input: Any, output: Any) -> Binding:
     parameters = dict(_signature(owner, function).parameters)
-    hints = _hints(function)
+    hints = hints_of(function)
     context = _context_parameter(parameters, hints)
     others = [name for name in parameters if name != context]
     model = input if input is not None else _model_hint(parameters, hints, others)
@@ -167,7 +167,8 @@ def _signature(owner: str, function: Callable[..., Any]) -> inspect.Signature:
         ) from exc
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function's type hints, as far as they can be read."""
     target = _unwrap(function)
     try:
         return typing.get_type_hints(target, include_extras=True)

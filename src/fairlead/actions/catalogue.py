@@ -34,13 +34,20 @@ class Catalogue:
     def __init__(self, added: Callable[[AnyAction], object] = lambda new: None) -> None:
         self._latest: dict[str, AnyAction] = {}
         self._versions: dict[str, AnyAction] = {}
+        #: Told of each action that came or went, so that nothing is kept under its name.
         self._added = added
+        self._changes = 0
         self._watchers: list[Callable[[AnyAction], object]] = []
 
     def watch(self, listener: Callable[[AnyAction], object]) -> Callable[[], None]:
         """Tell a listener of each action that is added from now on; what it gives back ends that."""
         self._watchers.append(listener)
         return lambda: self._watchers.remove(listener)
+
+    @property
+    def revision(self) -> int:
+        """Another number after each change."""
+        return self._changes
 
     def add(self, new: AnyAction) -> AnyAction:
         return self.add_all([new])[0]
@@ -57,7 +64,21 @@ class Catalogue:
             taken.add(key)
         return [self._put(each) for each in new]
 
+    def remove_all(self, gone: list[AnyAction]) -> None:
+        """Take actions out, those that are there; of a name with other versions, the newest of them is found."""
+        for each in gone:
+            if self._versions.get(f"{each.name}@{each.version}") is not each:
+                continue
+            del self._versions[f"{each.name}@{each.version}"]
+            del self._latest[each.name]
+            others = [other for other in self._versions.values() if other.name == each.name]
+            if others:
+                self._latest[each.name] = max(others, key=lambda other: _order(other.version))
+            self._changes += 1
+            self._added(each)
+
     def _put(self, new: AnyAction) -> AnyAction:
+        self._changes += 1
         self._versions[f"{new.name}@{new.version}"] = new
         current = self._latest.get(new.name)
         if current is None or _order(new.version) > _order(current.version):
@@ -106,7 +127,7 @@ class Group:
         return lambda wrapped: self._catalogue.add(self._define(wrapped, options))
 
     def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[AnyAction]:
-        """Add an action, a function, or all of a module, a class, an instance or a dict; nothing if one is wrong."""
+        """Add an action, a function, an agent, or all of a module, class, instance, dict or list; all or nothing."""
         merged: ActionOptions = {**self._defaults, **defaults}
         new = [
             found if isinstance(found, Action) else self._define(found, {**merged, **options})
@@ -128,9 +149,14 @@ Found = tuple[AnyAction | Callable[..., Any], ActionOptions]
 
 
 def collect(source: object) -> list[Found]:
-    """What a module, class, instance, dict or function offers, each with the options its place gives it."""
+    """What a module, class, instance, dict, list or function offers, each with the options its place gives it."""
     if isinstance(source, Action):
         return [(source, {})]
+    if isinstance(source, list | tuple):
+        return [found for each in source for found in collect(each)]
+    whole = getattr(source, "action", None)
+    if isinstance(whole, Action) and not isinstance(source, ModuleType):
+        return [(whole, {})]  # an agent, or whatever else is one action
     if isinstance(source, Mapping):
         return [_entry(key, value) for key, value in source.items()]
     if isinstance(source, ModuleType):

@@ -32,7 +32,7 @@ R = TypeVar("R")
 #: Command names of the command line; an action may not take one.
 RESERVED_NAMES: Final = frozenset(
     """
-    actions build client dev diff docs doctor errors help init json keys lint manifest mcp
+    actions build chat client dev diff docs doctor errors help init json keys lint manifest mcp
     models openapi package plugin plumb publish schema serve store tasks tools version worker
     """.split()  # noqa: SIM905  # a table reads better than a list of strings
 )

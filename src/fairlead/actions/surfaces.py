@@ -59,6 +59,11 @@ def surface_names() -> tuple[str, ...]:
     return tuple(_SURFACES)
 
 
+def near_surfaces() -> tuple[str, ...]:
+    """Where an action may be called that has the rights of this program: not from other machines."""
+    return tuple(name for name in _SURFACES if name not in ("http", "mcp"))
+
+
 def is_local(name: str) -> bool:
     known = _SURFACES.get(name)
     return name == IN_PROCESS or (known is not None and known.local)

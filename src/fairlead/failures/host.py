@@ -131,6 +131,10 @@ class ResponseTooLarge(HostFailure, code="response_too_large", kind=Kind.too_lar
     """The response's body is larger than the host takes."""
 
 
+class DatabaseError(HostFailure, code="database_error", kind=Kind.invalid_input):
+    """The plugin's database refused the statement, or could not be opened."""
+
+
 class ReadError(HostFailure, code="read_error", kind=Kind.unavailable):
     """The file exists but could not be read."""
 

@@ -125,6 +125,17 @@ class ClaudeCodeError(RuntimeFailure, code="claude_code_error", kind=Kind.upstre
     """The coding agent's process died, or could not be written to or read from."""
 
 
+# Ours, beside the codes of the contract: what a policy refused, so trying again does not help.
+
+
+class MaxToolCalls(RuntimeFailure, code="max_tool_calls", kind=Kind.exhausted, category="denied"):
+    """The agent called tools more often than it may."""
+
+
+class BudgetExceeded(RuntimeFailure, code="budget_exceeded", kind=Kind.exhausted, category="denied"):
+    """The run used up the tokens, the money or the time that it had."""
+
+
 def category(failure: Failure) -> str:
     """Which of the six categories the failure is in on this wire."""
     return wire.fact(failure, "runtime", "category") or PIVOT[failure.kind].category

@@ -34,6 +34,11 @@ from fairlead.runtime.result import Result
 from fairlead.runtime.runtime import NOTHING, Runtime
 
 if TYPE_CHECKING:
+    from fairlead.agents.agent import Agent
+    from fairlead.agents.conversations import Conversations
+    from fairlead.agents.models.registry import Models
+    from fairlead.plugins.loading import Plugins
+    from fairlead.plugins.plugin import Plugin
     from fairlead.surfaces.client import Client
     from fairlead.surfaces.console import Console
     from fairlead.surfaces.http import HttpApp
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from fairlead.surfaces.json import JsonRunner
     from fairlead.surfaces.llm import Tools
     from fairlead.surfaces.mcp import Server
+    from fairlead.tools.mcp import McpServer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,7 +83,7 @@ class RuntimeOptions(TypedDict, total=False):
 
 
 #: What `App` takes by itself, for near misses.
-OPTIONS: Final = ("actions", "attribution", "description", "docs", "services", "store", "version")
+OPTIONS: Final = ("actions", "attribution", "description", "docs", "models", "services", "store", "version")
 
 
 class App(Runtime):
@@ -94,6 +100,7 @@ class App(Runtime):
         attribution: Mapping[str, str] | None = None,
         docs: Mapping[str, Any] | None = None,
         store: Any = None,
+        models: Any = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
         checks.known_keys(f"App {name!r}", options, (*RuntimeOptions.__annotations__, *OPTIONS))
@@ -110,6 +117,11 @@ class App(Runtime):
         #: A store, the address of one, or None: the one that the environment names.
         self._store = store
         self._tasks: Any = None
+        #: `Models`, the name of the default model or that model itself, or None: what the environment names.
+        self._models = models
+        self._known_models: Models | None = None
+        self._conversations: Any = None
+        self._plugins: Plugins | None = None
 
     @property
     def store(self) -> Any:
@@ -120,11 +132,98 @@ class App(Runtime):
             return self._store
 
     @property
+    def has_store(self) -> bool:
+        """Whether there is a database already; asking makes none."""
+        if self._store is not None and not isinstance(self._store, str):
+            return True
+        place = _room("store.opening").place_of(self.name, url=self._store)
+        return isinstance(place, str) or place.exists()
+
+    @property
     def tasks(self) -> Any:
         """Durable tasks: calls of this app's actions that survive whatever happens to this process."""
         if self._tasks is None:
             self._tasks = _room("tasks").Tasks(self, self.store)
         return self._tasks
+
+    @property
+    def models(self) -> Models:
+        """The models that this app's agents use, by name."""
+        if self._known_models is None:
+            room = _room("agents.models.registry")
+            given = self._models
+            made = given if isinstance(given, room.Models) else room.Models(given, secrets=self._secrets)
+            self._known_models = made
+        return self._known_models
+
+    @property
+    def conversations(self) -> Conversations:
+        """What was said with this app's agents."""
+        if self._conversations is None:
+            room = _room("agents.conversations")
+            self._conversations = room.Conversations(self.store, self.wall, self.redactor)
+        kept: Conversations = self._conversations
+        return kept
+
+    def _secrets(self) -> Any:
+        return _room("store").Secrets(self.store)
+
+    def add_mcp(self, server: McpServer, *, connect: bool = False) -> McpServer:
+        """Give the tools of an MCP server to this app, once it is connected; with `connect`, when the app starts."""
+        added: McpServer = _room("tools.mcp").add_mcp(self, server, connect=connect)
+        return added
+
+    def add_openapi(self, document: Any, **options: Any) -> list[Action[..., Any]]:
+        """Give the operations of an OpenAPI document to this app as actions; `base_url`, `headers`, `include`."""
+        added: list[Action[..., Any]] = _room("tools.openapi").add_openapi(self, document, **options)
+        return added
+
+    @property
+    def plugins(self) -> Plugins:
+        """The native plugins of this app: those that are loaded, and those that are not, with the reason."""
+        if self._plugins is None:
+            self._plugins = _room("plugins.loading").Plugins(self)
+        return self._plugins
+
+    @property
+    def has_plugins(self) -> bool:
+        """Whether plugins were added to this app, loaded or not."""
+        return self._plugins is not None and self._plugins.used
+
+    def add_plugin(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        in_process: bool = False,
+        allow: Iterable[str] = (),
+        namespace: str | None = None,
+    ) -> Plugin | None:
+        """Give a native plugin to this app: an installed one by its id, or a folder or library by its path.
+
+        Gives None where it is not loaded; `app.plugins.failed` says why. `allow=["network"]` lets it use the network
+        itself, `namespace` goes before the names of its tools, and `in_process` gives up its own process.
+        """
+        options = _room("plugins.plugin").Options.checked(in_process, allow, namespace)
+        return self.plugins.add(source, options)
+
+    def add_plugins(self) -> list[Plugin]:
+        """Give all installed plugins to this app, and those that are installed while it runs."""
+        return self.plugins.add_all(_room("plugins.plugin").Options())
+
+    @overload
+    def agent(self, function: Callable[..., Any], /) -> Agent: ...
+    @overload
+    def agent(self, /, **options: Any) -> Callable[[Callable[..., Any]], Agent]: ...
+    def agent(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a function an agent of this app: its docstring is what the model is told, its types go in and out."""
+        if function is None:
+            return lambda given: self._agent(given, options)
+        return self._agent(function, options)
+
+    def _agent(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Agent:
+        made: Agent = _room("agents.agent").agent_of(function, **options)
+        self.catalogue.add(made.action)
+        return made
 
     @overload
     def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
@@ -135,7 +234,7 @@ class App(Runtime):
         return self._door.action(**options) if function is None else self._door.action(function)
 
     def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[Action[..., Any]]:
-        """Add an action, a function, or all of a module, a class, an instance or a dict."""
+        """Add an action, a function, an agent, or all of a module, a class, an instance, a dict or a list."""
         return self._door.add(source, **defaults)
 
     def group(self, prefix: str = "", **defaults: Unpack[ActionOptions]) -> Group:
@@ -149,6 +248,14 @@ class App(Runtime):
 
     def __repr__(self) -> str:
         return f"App({self.name!r}, {len(self.catalogue)} actions)"
+
+    async def stop(self) -> None:
+        """Stop the services, in reverse order, and let go of models."""
+        try:
+            await super().stop()
+        finally:
+            if self._known_models is not None:
+                await self._known_models.close()
 
     async def __aenter__(self) -> App:
         await self.start()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from math import isfinite
 from threading import get_ident
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -70,6 +71,8 @@ class Context(Injected):
     replayed = False
     input: Any = None
     warnings: list[str] = []  # noqa: RUF012  # replaced, never changed in place
+    #: What the action adds to the envelope's `meta`, by name.
+    told_meta: Mapping[str, Any] = MappingProxyType({})
     _artifacts: list[dict[str, Any]] | None = None
     _caller: str | None = None
     _closed = False
@@ -115,6 +118,11 @@ class Context(Injected):
         if self._id is None:
             self._id = self._runtime.new_id()
         return self._id
+
+    @property
+    def runtime(self) -> Runtime:
+        """Who carries this call."""
+        return self._runtime
 
     @property
     def signal(self) -> Signal:
@@ -228,6 +236,36 @@ class Context(Injected):
         if self._channel is not None:
             event = {"type": "artifact", "artifact": loads(encode(artifact))}
             self._channel.put_blocking(event) if on_worker else self._channel.put(event)
+
+    def warn(self, text: str) -> None:
+        """Tell the caller, beside the result, what they should know of it."""
+        self.warnings = [*self.warnings, text]
+
+    def activity(self, kind: str, title: str, detail: str | None = None, **data: Any) -> Awaitable[None]:
+        """Tell those who stream what is being done: a tool called, a question asked. It is not kept."""
+        return self.emit("activity", kind=kind, title=title, detail=detail, data=data)
+
+    def delta(self, text: str) -> Awaitable[None]:
+        """Pass a piece of a text on that is being written, to those who stream."""
+        channel = self._channel
+        if channel is None or self._closed:
+            return READY
+        return channel.put({"type": "delta", "data": self._runtime.redactor.text(text)})
+
+    @property
+    def heard(self) -> bool:
+        """Whether somebody streams this call, and so hears what is told on the way."""
+        return self._channel is not None
+
+    def emit(self, type: str, **told: Any) -> Awaitable[None]:
+        """Pass an event on to those who stream, redacted."""
+        channel = self._channel
+        if channel is None or self._closed:
+            return READY
+        runtime = self._runtime
+        event = {"type": type, **shown(told, runtime.redactor), "time": runtime.clock.stamp(runtime.wall())}
+        on_worker = self._loop_thread != 0 and get_ident() != self._loop_thread
+        return channel.put_blocking(event) if on_worker else channel.put(event)
 
     @property
     def notes(self) -> Sequence[Note]:

@@ -18,6 +18,8 @@ class Durable(Protocol):
     attempt: int
     #: What `checkpoint` last kept, in whatever run.
     state: Any
+    #: How many answers this run has used. A run that goes on from what it kept says here how many that was.
+    asked: int
 
     def checkpoint(self, state: Any) -> Awaitable[None]:
         """Keep where this is, as JSON: the next run finds it in `state`."""

@@ -61,6 +61,15 @@ class Hooks:
         self.end = _listed(hooks.get("on_invocation_end", []))
         self.any = bool(self.start or self.end)
 
+    def add(self, name: str, hook: Hook) -> None:
+        """One more, from now on."""
+        known_keys("hooks", (name,), NAMES)
+        if name == "on_invocation_start":
+            self.start += _listed(hook)
+        else:
+            self.end += _listed(hook)
+        self.any = True
+
 
 def _listed(given: Hook | list[Hook]) -> tuple[Hook, ...]:
     hooks = tuple(given) if isinstance(given, list | tuple) else (given,)

@@ -73,7 +73,7 @@ class Result:
             meta["warnings"] = list(context.warnings)
         if context.chunks:
             meta["chunks"] = context.chunks
-        return meta
+        return {**meta, **context.told_meta} if context.told_meta else meta
 
     def to_dict(self) -> dict[str, Any]:
         """The envelope."""

@@ -91,7 +91,7 @@ class Runtime:
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._plans: dict[str | Action[..., Any], Plan] = {}
-        self.catalogue = Catalogue(added=lambda new: self._plans.pop(new.name, None))
+        self.catalogue = Catalogue(added=self._forget_plan)
         self.clock = Clock() if clock is None else clock
         self._monotonic = self.clock.monotonic
         self.wall = self.clock.time
@@ -119,6 +119,10 @@ class Runtime:
         for action in actions:
             self.catalogue.add(action)
 
+    def _forget_plan(self, changed: Action[..., Any]) -> None:
+        self._plans.pop(changed.name, None)
+        self._plans.pop(f"{changed.name}@{changed.version}", None)
+
     @property
     def actions(self) -> list[Action[..., Any]]:
         """All actions, in the order they were added."""
@@ -133,6 +137,10 @@ class Runtime:
     ) -> list[Action[..., Any]]:
         """The actions that a surface shows."""
         return (exposure or Exposure()).select(self.catalogue, surface)
+
+    def add_hook(self, name: str, hook: Hook) -> None:
+        """Have a hook told of calls from now on: `on_invocation_start` or `on_invocation_end`."""
+        self._hooks.add(name, hook)
 
     async def start(self) -> None:
         """Start the services. Calls do so by themselves when it has not been done."""

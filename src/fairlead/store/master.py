@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.failures import Failure, Kind
+from fairlead.store.folders import alone_in
 
 #: Where the master key is: `keyring`, `keyring:NAME`, `file:PATH`, or the key itself in base64.
 VARIABLE: Final = "FAIRLEAD_SECRET_KEY"
@@ -169,7 +170,7 @@ class KeyInFile(MasterKey):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as exc:
             raise self._refused(f"cannot be written: {exc.strerror}.") from exc
-        with _lock(self.path.parent):
+        with alone_in(self.path.parent):
             yield
 
     def _refused(self, why: str) -> Failure:
@@ -200,7 +201,7 @@ class KeyInKeyring(MasterKey):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        with _lock(Path.home()):
+        with alone_in(Path.home()):
             yield
 
     @contextlib.contextmanager
@@ -312,18 +313,3 @@ def _keyring() -> Any:
             f"Or keep the key in a file: {VARIABLE}=file:PATH",
         ) from None
     return keyring
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # there is no such lock on Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,11 +1,13 @@
 """Numbered changes of the tables, applied once each, in order, by one process at a time.
 
-A migration is a file `migrations/NNNN_name.sql` that both databases understand. The number of the last one is kept
-in the database: a program that is older than its database refuses to touch it.
+A migration is a file `migrations/NNNN_name.sql` that both databases understand; a statement under the line
+`-- (sqlite)` or `-- (postgres)` is for one of them. Statements end where a line ends with a semicolon. The number of
+the last migration is kept in the database: a program that is older than its database refuses to touch it.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,13 +17,16 @@ from fairlead.store.statements import Statement
 from fairlead.store.store import Store, Tx
 
 _FOLDER: Final = Path(__file__).with_name("migrations")
+_END: Final = re.compile(r";[ \t]*$", re.MULTILINE)
+_ONLY: Final = re.compile(r"^-- \((sqlite|postgres)\)$", re.MULTILINE)
+_NOTHING: Final = "SELECT 1"
 _TABLE: Final = Statement.of(
     "CREATE TABLE IF NOT EXISTS migrations "
     "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"
 )
 #: Another's migration may take long, and is waited for.
-_WAIT: Final = Statement.of("SELECT 1", "SET LOCAL lock_timeout = 0")
-_LOCK: Final = Statement.of("SELECT 1", "SELECT pg_advisory_xact_lock(7226153470)")
+_WAIT: Final = Statement.of(_NOTHING, "SET LOCAL lock_timeout = 0")
+_LOCK: Final = Statement.of(_NOTHING, "SELECT pg_advisory_xact_lock(7226153470)")
 _THERE: Final = Statement.of(
     "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'",
     "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations'",
@@ -44,10 +49,18 @@ def migrations() -> tuple[Migration, ...]:
     found = []
     for file in sorted(_FOLDER.glob("[0-9][0-9][0-9][0-9]_*.sql")):
         number, _, name = file.stem.partition("_")
-        lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("--")]
-        parts = tuple(Statement.of(part.strip()) for part in "\n".join(lines).split(";") if part.strip())
-        found.append(Migration(int(number), name, parts))
+        parts = (part.strip() for part in _END.split(file.read_text()))
+        found.append(Migration(int(number), name, tuple(_statement(part) for part in parts if part)))
     return tuple(found)
+
+
+def _statement(text: str) -> Statement:
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    sql = "\n".join(lines).strip()
+    only = _ONLY.search(text)
+    if only is None:
+        return Statement.of(sql)
+    return Statement.of(sql, _NOTHING) if only[1] == "sqlite" else Statement.of(_NOTHING, sql)
 
 
 def migrate(store: Store, now: float) -> list[Migration]:

@@ -353,9 +353,11 @@ class _Worker:
 
     def _stretch(self, link: Link, works: list[Single[Any]]) -> tuple[list[Any], dict[str, int]]:
         """Statements that are a transaction by themselves, together: one journey for all of them."""
+        sent = [(work.statement, work.values) for work in works]
+        sent += [work.beside for work in works if work.beside is not None]
         forms = [
-            link.send(work.statement.postgres, [work.values[name] for name in work.statement.values])
-            for work in works
+            link.send(statement.postgres, [values[name] for name in statement.values])
+            for statement, values in sent
         ]
         link.end_stretch()
         wanted = link.owed
@@ -367,7 +369,7 @@ class _Worker:
             link.send(_NOTIFY, [self._store.payload(list(told))], careless=True)
             link.end_stretch()
         rows = link.rows(forms, wanted)
-        return [work.read(row) for work, row in zip(works, rows, strict=True)], told
+        return [work.read(row) for work, row in zip(works, rows, strict=False)], told
 
     def _undo(self, cause: BaseException) -> None:
         from fairlead.store.link import Lost, Refused

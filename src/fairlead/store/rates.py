@@ -92,7 +92,7 @@ def window(tx: Tx, key: str, limit: int, per: float, now: float) -> float:
     oldest = tx.one(SQL.taken, key=row, number=number - limit)
     # A take that counts for longer than a whole period was made by a clock that has been set back since.
     if oldest is not None and now < oldest[0] <= now + per + _AGREEMENT:
-        return float(oldest[0] - now)
+        return min(float(oldest[0] - now), per)  # one that came later may be written first
     tx.run(SQL.trim, key=row, number=number - limit)
     tx.run(SQL.note, key=row, number=number, until=now + per)
     tx.run(SQL.prune_takes, now=now, most=_PRUNED_TAKES)

@@ -14,10 +14,11 @@ import contextlib
 import logging
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Lock
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from threading import Lock, local
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from fairlead.failures import Failure, Kind
 from fairlead.store.statements import Statement
@@ -25,6 +26,8 @@ from fairlead.store.statements import Statement
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Wake = Callable[[], None]
+#: Tells a loop's future how work ended.
+Settle = Callable[[asyncio.Future[Any], Future[Any]], None]
 
 #: The topic that wakes every listener: something may have been missed.
 EVERYTHING = "*"
@@ -60,10 +63,11 @@ Work = Callable[[Tx], T]
 class Single(Generic[T]):
     """Work that is one statement where the database can say it in one: then many of them take one journey there.
 
-    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's first row.
+    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's first row; `beside` is another
+    statement that goes with it, whose rows nobody reads.
     """
 
-    __slots__ = ("otherwise", "read", "statement", "topics", "values")
+    __slots__ = ("beside", "otherwise", "read", "statement", "topics", "values")
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class Single(Generic[T]):
         topics: Sequence[str],
         read: Callable[[Row | None], T],
         otherwise: Callable[[Tx], T],
+        beside: tuple[Statement, Mapping[str, Any]] | None = None,
     ) -> None:
+        self.beside = beside
         self.statement = statement
         self.values = values
         self.topics = topics
@@ -142,9 +148,9 @@ class Store(ABC):
     def close(self) -> None:
         """Let go of the database; what was begun is ended first."""
 
+    @abstractmethod
     def vacuum(self) -> None:
         """Give room back to the disk, and look at the data anew to find it fast."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -158,11 +164,11 @@ class Store(ABC):
         Raises:
             Failure: the database refuses, or cannot be reached.
         """
-        return await asyncio.wrap_future(self.submit(work, True))
+        return await _landing(self.submit(work, True))
 
     async def read(self, work: Work[T]) -> T:
         """Look something up, at one moment."""
-        return await asyncio.wrap_future(self.submit(work, False))
+        return await _landing(self.submit(work, False))
 
     def write_now(self, work: Work[T]) -> T:
         """`write` for code without an event loop."""
@@ -206,6 +212,58 @@ class Store(ABC):
 
     def _stay_at_exit(self) -> None:
         atexit.unregister(self.close)
+
+
+def _mail_to(loop: asyncio.AbstractEventLoop) -> Settle:
+    """How outcomes are brought to a loop, from any thread.
+
+    Each wake of a loop is a journey to the kernel: what is done while one is on its way goes along with it.
+    """
+    outcomes: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+    rung = False
+
+    def deliver() -> None:
+        nonlocal rung
+        rung = False
+        while outcomes:
+            waiting, done = outcomes.popleft()
+            if waiting.done():  # whoever waited has gone
+                continue
+            error = done.exception()
+            if error is None:
+                waiting.set_result(done.result())
+            else:
+                waiting.set_exception(error)
+
+    def settle(waiting: asyncio.Future[Any], done: Future[Any]) -> None:
+        nonlocal rung
+        outcomes.append((waiting, done))
+        if not rung:
+            rung = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(deliver)
+
+    return settle
+
+
+#: The loop of each thread that waited last, and the way to it.
+_MAIL: Final = local()
+
+
+async def _landing(submitted: Future[T]) -> T:
+    """What a thread of the store does, awaited here."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[T] = loop.create_future()
+    if getattr(_MAIL, "loop", None) is not loop:
+        _MAIL.loop, _MAIL.settle = loop, _mail_to(loop)
+    settle: Settle = _MAIL.settle
+    submitted.add_done_callback(lambda done: settle(waiting, done))
+    return await waiting
+
+
+def writable(words: str) -> str:
+    """Words as every database can keep them: whole characters, and not the one that ends a text in C."""
+    return words.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
 def fail(future: Future[Any], error: BaseException) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, loads
-from fairlead.store.statements import statements
+from fairlead.store.statements import Statement, statements
 from fairlead.store.store import Single, Tx, Work
 from fairlead.tasks.records import Event, Task
 from fairlead.tasks.states import State
 
 SQL = statements(__file__)
-_SUBMIT_ONE: Final = SQL.submit.returning("*")
+_SUBMIT_ONE: Final = SQL.submit.returning("id")
 
 #: What was said, before it has an offset: type, time and data.
 Said = tuple[str, float, Mapping[str, Any]]
@@ -37,6 +37,10 @@ class Held(NamedTuple):
     id: str
     run: int
     worker: str
+
+
+#: Before the names of queues whose workers come over HTTP: no carrier brings them work, they are only woken.
+APART: Final = "agent:"
 
 
 def work_topic(queue: str) -> str:
@@ -79,8 +83,7 @@ def submit(tx: Tx, rows: Sequence[dict[str, Any]], now: float) -> Task | None:
         # Those with a slot are told of when they get it.
         topics[topic] = topics.get(topic, 0) + (row["slot"] is None)
     if len(rows) == 1:
-        found = tx.one(_SUBMIT_ONE, **rows[0])
-        entered = None if found is None else Task.of(found)
+        entered = Task.new(rows[0]) if tx.one(_SUBMIT_ONE, **rows[0]) else None
     else:
         tx.many(SQL.submit, rows)
     for slot in slots:
@@ -92,7 +95,26 @@ def submit(tx: Tx, rows: Sequence[dict[str, Any]], now: float) -> Task | None:
     return entered
 
 
-def submitting(row: dict[str, Any], now: float, otherwise: Callable[[Tx], Task]) -> Work[Task | None]:
+class Written:
+    """A row that is written with a new task, under its id and time. It travels with the task's own."""
+
+    __slots__ = ("_statement", "_values")
+
+    def __init__(self, statement: Statement, **values: Any) -> None:
+        self._statement = statement
+        self._values = values
+
+    def __call__(self, tx: Tx, task: Task) -> None:
+        statement, values = self.of(task.id, task.created)
+        tx.run(statement, **values)
+
+    def of(self, task: str, created: float) -> tuple[Statement, Mapping[str, Any]]:
+        return self._statement, {**self._values, "task": task, "created": created}
+
+
+def submitting(
+    row: dict[str, Any], now: float, otherwise: Callable[[Tx], Task], beside: Written | None = None
+) -> Work[Task | None]:
     """The same for one task that concerns no other, as one statement; None where `otherwise` has to be done."""
     later = row["due"] > now
     row["ready"] = _LATER if later else _NOW
@@ -100,7 +122,12 @@ def submitting(row: dict[str, Any], now: float, otherwise: Callable[[Tx], Task])
     if row["deadline"] is not None and row["deadline"] - now < _NEAR:
         topics.append(DEADLINES)
     return Single(
-        _SUBMIT_ONE, row, topics, lambda found: None if found is None else Task.of(found), otherwise
+        _SUBMIT_ONE,
+        row,
+        topics,
+        lambda found: Task.new(row) if found else None,
+        otherwise,
+        None if beside is None else beside.of(row["id"], row["created"]),
     )
 
 
@@ -226,7 +253,7 @@ def pause(
     tx: Tx, held: Held, state: State, question: Mapping[str, Any], said: Sequence[Said], now: float
 ) -> bool:
     """Let go of a task until somebody answers; whether it was still this run's."""
-    said = [*said, ("clarification", now, question)]
+    said = [*said, ("clarification", now, {**question, "state": state.value})]
     row = tx.one(SQL.pause, **held._asdict(), state=state.value, question=dumps(question), size=len(said))
     if row is None:
         return tx.one(SQL.paused, id=held.id, run=held.run) is not None
@@ -234,9 +261,12 @@ def pause(
     return True
 
 
-def again(tx: Tx, held: Held, due: float, said: Sequence[Said]) -> bool:
-    """Let go of a task that is to be tried again later; whether it was still this run's."""
-    row = tx.one(SQL.again, **held._asdict(), due=due, size=len(said))
+def again(tx: Tx, held: Held, due: float, said: Sequence[Said], *, first: bool = False) -> bool:
+    """Let go of a task that is to be tried again later; whether it was still this run's.
+
+    With `first`, one that holds a slot comes before those that wait for it: they keep their order.
+    """
+    row = tx.one(SQL.again_first if first else SQL.again, **held._asdict(), due=due, size=len(said))
     if row is None:
         return False
     _left(tx, held.id, row, said)
@@ -245,14 +275,17 @@ def again(tx: Tx, held: Held, due: float, said: Sequence[Said]) -> bool:
 
 
 def hand_back(tx: Tx, held: Held, now: float) -> None:
-    """Let go of a task that this worker cannot go on with because he stops: it counts as no attempt."""
+    """Let go of a task that this worker cannot go on with because he stops: it counts as no attempt.
+
+    One that holds a slot stays before those that wait for it.
+    """
     row = tx.one(SQL.hand_back, **held._asdict(), now=now)
     if row is not None:
         _leave_slot(tx, row[0])
         tx.tell(work_topic(row[1]))
 
 
-def resume(tx: Tx, id: str, answer: Any, now: float) -> Task | None:
+def resume(tx: Tx, id: str, answer: Any, now: float, grant: bool = False) -> Task | None:
     """Let a paused task go on with an answer; None if it is not paused."""
     row = tx.one(SQL.by_id_locked, id=id)
     if row is None:
@@ -261,7 +294,7 @@ def resume(tx: Tx, id: str, answer: Any, now: float) -> Task | None:
     moved = tx.one(SQL.resume, id=id, answers=dumps([*task.answers, answer]), now=now)
     if moved is None:
         return None
-    _write(tx, id, moved[0], [("input", now, {"input": answer})])
+    _write(tx, id, moved[0], [("input", now, {"input": answer, **({"grant": True} if grant else {})})])
     _wake(tx, task.id, task.queue, task.slot)
     return find(tx, id)
 
@@ -310,11 +343,12 @@ def recover(tx: Tx, now: float, pause: float) -> int:
         assert task.worker is not None
         held = Held(task.id, task.run, task.worker)
         if task.attempt >= task.max_attempts:
-            reason = f"The worker was lost {task.attempt} times while it ran this task."
+            words = f"The worker was lost {task.attempt} times while it ran this task."
+            reason = loads(task.retry).get("lost") or words
             finish(tx, held, State.failed, None, reason, (), now)
         else:
-            words = {"level": "warn", "message": "The worker was lost. Trying again.", "fields": {}}
-            again(tx, held, now + pause * (task.attempt - 1), [("log", now, words)])
+            log = {"level": "warn", "message": "The worker was lost. Trying again.", "fields": {}}
+            again(tx, held, now + pause * (task.attempt - 1), [("log", now, log)], first=True)
         tx.tell(worker_topic(task.worker))
     return len(rows)
 

@@ -41,6 +41,7 @@ T = TypeVar("T")
 WORK: Final = "FAIRLEAD_WORK"
 WORKERS: Final = "fairlead_workers"
 _WAKE: Final = "fairlead.wake"
+_APART: Final = ledger.work_topic(ledger.APART)
 #: Seconds to wait for a server, at first and whenever it is away.
 _PATIENCE: Final = 30.0
 #: Seconds between two counts of messages and rows, and how old a row is that should have its message.
@@ -272,10 +273,10 @@ class NatsBus:
 
     async def _sent(self, told: Mapping[str, int]) -> None:
         with suppress(Failure, Exception):
-            for topic, count in told.items():
-                if topic.startswith("work:"):
-                    await self.permit(topic.removeprefix("work:"), count)
-            others = [topic for topic in told if not topic.startswith("work:")]
+            work = [topic for topic in told if topic.startswith("work:") and not topic.startswith(_APART)]
+            for topic in work:
+                await self.permit(topic.removeprefix("work:"), told[topic])
+            others = [topic for topic in told if topic not in work]
             for start in range(0, len(others), 500):
                 await self._client.publish(_WAKE, encode([self._name, *others[start : start + 500]]))
 

@@ -86,6 +86,46 @@ class Task:
         object.__setattr__(task, "state", State(task.state))
         return task
 
+    @classmethod
+    def new(cls, row: Mapping[str, Any]) -> Task:
+        """The task that was entered with these values."""
+        return cls(
+            id=row["id"],
+            queue=row["queue"],
+            action=row["action"],
+            sealed_input=row["input"],
+            state=State.queued,
+            due=row["due"],
+            ready=row["ready"],
+            priority=row["priority"],
+            worker=None,
+            lease=None,
+            run=0,
+            attempt=0,
+            max_attempts=row["max_attempts"],
+            retry=row["retry"],
+            deadline=row["deadline"],
+            created=row["created"],
+            started=None,
+            ended=None,
+            caller=row["caller"],
+            identity=row["identity"],
+            title=row["title"],
+            spelled_metadata=row["metadata"],
+            key=row["key"],
+            request=row["request"],
+            parent=row["parent"],
+            slot=row["slot"],
+            spelled_question=None,
+            spelled_answers="[]",
+            spelled_checkpoint=None,
+            result=None,
+            reason=None,
+            latest=0,
+            oldest=0,
+            batch=None,
+        )
+
     @property
     def metadata(self) -> Mapping[str, Any]:
         found: dict[str, Any] = loads(self.spelled_metadata)

@@ -51,7 +51,7 @@ class Run:
         self._log = bus.log(self.held, task.latest)
         self._wall = wall
         self._answers = task.answers
-        self._asked = 0
+        self.asked = 0
         self._said: list[Said] = []
         #: What is being written; as long as the store does not say that it has it, it is tried again as it is.
         self._batch: list[Said] = []
@@ -94,8 +94,8 @@ class Run:
         auth: bool = False,
         details: Mapping[str, Any] | None = None,
     ) -> Any:
-        at = self._asked
-        self._asked += 1
+        at = self.asked
+        self.asked += 1
         if at < len(self._answers):
             return self._answers[at]
         asked: dict[str, Any] = {"question": question, "allow_multiple": bool(allow_multiple and options)}

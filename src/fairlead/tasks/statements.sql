@@ -130,8 +130,16 @@ WHERE id = :id AND state IN ('input_required', 'auth_required') RETURNING latest
 UPDATE tasks SET worker = NULL, lease = NULL, due = :due, latest = latest + :size
 WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
 
+-- again_first
+UPDATE tasks SET
+    worker = NULL, lease = NULL, due = CASE WHEN slot IS NULL THEN :due ELSE created END,
+    ready = CASE WHEN slot IS NULL THEN ready ELSE 2 END, latest = latest + :size
+WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
+
 -- hand_back
-UPDATE tasks SET worker = NULL, lease = NULL, due = :now, attempt = attempt - 1
+UPDATE tasks SET
+    worker = NULL, lease = NULL, due = CASE WHEN slot IS NULL THEN :now ELSE created END,
+    ready = CASE WHEN slot IS NULL THEN ready ELSE 2 END, attempt = attempt - 1
 WHERE id = :id AND run = :run AND worker = :worker RETURNING slot, queue
 
 -- cut

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps
 from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
+from fairlead.runtime.clock import random_id
 from fairlead.runtime.context import shown
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
@@ -56,6 +57,8 @@ class TaskRetry(NamedTuple):
     max_delay: float = 300.0
     #: None: those that pass by themselves, as far as the action may be called twice.
     kinds: Sequence[Kind | str] | None = None
+    #: Why it failed, in the words of those who lost it, where its worker was lost too often.
+    lost: str | None = None
 
 
 class Rate(NamedTuple):
@@ -99,6 +102,7 @@ class Tasks:
         user: Any = None,
         auth: Any = None,
         confirm: bool | str | None = None,
+        also: Callable[[Tx, Task], None] | None = None,
     ) -> Task:
         """Accept a call, to be run soon, whatever happens to this process.
 
@@ -115,6 +119,7 @@ class Tasks:
             rate: How often may be submitted.
             retry: When a failed run is tried again; a number is how often.
             max_attempts: How often it may take its worker down before it ends as failed.
+            also: What is written with a new task, in the same transaction.
 
         Raises:
             Failure: the call would be refused; the key has been used for another request; the rate is exceeded.
@@ -137,15 +142,19 @@ class Tasks:
                 _limited(tx, rate, now)
             if parent is not None:
                 self._belongs(tx, parent)
-            task = ledger.submit(tx, [row], now) or ledger.find(tx, row["id"])
+            task = ledger.submit(tx, [row], now)
+            if task is not None and also is not None:
+                also(tx, task)
+            task = task or ledger.find(tx, row["id"])
             if task is None:  # somebody else's id or key came first
                 task = self._kept(tx, row)
             if task is None or _asked(task) != tuple(row[name] for name in _ASKED):
                 raise Failure(Kind.conflict, f"There is a task with the id {row['id']} already.")
             return task
 
-        alone = key is None and rate is None and parent is None and slot is None
-        entered = await self.store.write(ledger.submitting(row, now, work)) if alone else None
+        beside = also if isinstance(also, ledger.Written) and id is None else None
+        alone = key is None and rate is None and parent is None and slot is None and also is beside
+        entered = await self.store.write(ledger.submitting(row, now, work, beside)) if alone else None
         return await self.store.write(work) if entered is None else entered
 
     async def submit_many(
@@ -255,8 +264,10 @@ class Tasks:
 
         return await self.store.write(work)
 
-    async def answer(self, id: str, input: Any = None, *, caller: str | None = None) -> Task:
-        """Let a paused task go on with an answer.
+    async def answer(
+        self, id: str, input: Any = None, *, caller: str | None = None, grant: bool = False
+    ) -> Task:
+        """Let a paused task go on with an answer; its log tells one that is a `grant` from others.
 
         Raises:
             Failure: it is not paused; or the answer is none of the options.
@@ -267,7 +278,7 @@ class Tasks:
             task = self._own(ledger.find(tx, id), id, caller)
             if not task.state.paused:
                 raise Failure(Kind.conflict, f"Task {id} is {task.state.value}: it waits for no answer.")
-            moved = ledger.resume(tx, id, _chosen(task, given), self._wall())
+            moved = ledger.resume(tx, id, _chosen(task, given), self._wall(), grant)
             if moved is None:
                 raise Failure(Kind.conflict, f"Task {id} waits for no answer any more: another came first.")
             return moved
@@ -410,8 +421,7 @@ class Tasks:
 def task_id(now: float) -> str:
     """A new id: a UUID (version 7) that begins with its time, so that ids grow as tasks come."""
     digits = f"{int(now * 1000):012x}"
-    noise = os.urandom(10).hex()
-    return f"{digits[:8]}-{digits[8:]}-7{noise[:3]}-{'89ab'[int(noise[3], 16) & 3]}{noise[4:7]}-{noise[7:19]}"
+    return f"{digits[:8]}-{digits[8:]}-7{random_id()[15:]}"
 
 
 #: What a task was asked for by: of two submits with one id or key, the second must be the first again.
@@ -472,9 +482,15 @@ def _options(
 
 def _retry(action: Action[..., Any], given: TaskRetry | int | None) -> str:
     policy = given if isinstance(given, TaskRetry) else TaskRetry(3 if given is None else given)
+    if policy.kinds is not None:
+        policy = policy._replace(kinds=tuple(policy.kinds))
+    return _spelled_retry(policy, action.side_effects == "read" or action.idempotency == "idempotent")
+
+
+@lru_cache
+def _spelled_retry(policy: TaskRetry, twice: bool) -> str:
     kinds = policy.kinds
     if kinds is None:
-        twice = action.side_effects == "read" or action.idempotency == "idempotent"
         kinds = _PASSING if twice else _HARMLESS
     try:
         names = [Kind(kind).value for kind in kinds]
@@ -482,9 +498,8 @@ def _retry(action: Action[..., Any], given: TaskRetry | int | None) -> str:
         raise Failure(
             Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}."
         ) from None
-    return dumps(
-        {"retries": policy.retries, "delay": policy.delay, "max_delay": policy.max_delay, "kinds": names}
-    )
+    told = {"retries": policy.retries, "delay": policy.delay, "max_delay": policy.max_delay, "kinds": names}
+    return dumps(told if policy.lost is None else {**told, "lost": policy.lost})
 
 
 def _limited(tx: Tx, rate: Rate, now: float) -> None:

@@ -26,6 +26,7 @@ from fairlead.runtime.hooks import report
 from fairlead.runtime.identity import caller_of
 from fairlead.runtime.supervision import heard
 from fairlead.store import Store, Tx
+from fairlead.store.store import writable
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import LOOK, PRESENCE, Bus, Presence, Source, open_bus
 from fairlead.tasks.ledger import Fenced, Held, Said
@@ -213,7 +214,7 @@ class Worker:
         words = error.message if isinstance(error, Failure) else f"{type(error).__name__} in the worker."
         with suppress(Failure):
             await self._surely(
-                lambda tx: ledger.finish(tx, run.held, State.failed, None, _writable(words), (), self._wall())
+                lambda tx: ledger.finish(tx, run.held, State.failed, None, writable(words), (), self._wall())
             )
 
     async def _call(self, run: Run) -> dict[str, Any]:
@@ -273,8 +274,7 @@ class Worker:
             log = {"level": "warn", "message": words, "fields": {"code": failure.code}}
             ledger.again(tx, held, now + pause, [*said, ("log", now, log)])
             return pause
-        state = State.timeout if failure.kind is Kind.timeout and _deadline(failure) else State.failed
-        ledger.finish(tx, held, state, dumps(envelope), _writable(failure.message), said, now)
+        ledger.finish(tx, held, _final(failure), dumps(envelope), writable(failure.message), said, now)
         return None
 
     def _retried(self, task: Task, failure: Failure) -> float | None:
@@ -409,9 +409,11 @@ def _said(event: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return ("delta" if event["type"] == "chunk" else event["type"]), told
 
 
-def _writable(words: str) -> str:
-    """Words as every database can keep them: whole characters, and not the one that ends a text in C."""
-    return words.replace("\x00", "\ufffd").encode(errors="replace").decode()
+def _final(failure: Failure) -> State:
+    """How a task ends whose last run failed."""
+    if failure.kind is Kind.busy:
+        return State.rejected
+    return State.timeout if failure.kind is Kind.timeout and _deadline(failure) else State.failed
 
 
 def _deadline(failure: Failure) -> bool:
