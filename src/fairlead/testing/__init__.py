@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fairlead._lazy import on_demand
 
 if TYPE_CHECKING:
+    from fairlead.agents.models.script import ScriptModel, Turn, call
     from fairlead.testing.expect import collect_stream, expect_error, expect_log, expect_ok
     from fairlead.testing.fixed import FixedClock, SequentialIds
     from fairlead.testing.runtime import TestRuntime, create_test_runtime, stub_action
@@ -14,9 +15,12 @@ __all__ = [
     "SURFACES",
     "FixedClock",
     "Outcome",
+    "ScriptModel",
     "SequentialIds",
     "SurfaceDriver",
     "TestRuntime",
+    "Turn",
+    "call",
     "collect_stream",
     "create_test_runtime",
     "expect_error",
@@ -31,9 +35,12 @@ __getattr__ = on_demand(
         "SURFACES": "surfaces",
         "FixedClock": "fixed",
         "Outcome": "surfaces",
+        "ScriptModel": "scripts",
         "SequentialIds": "fixed",
         "SurfaceDriver": "surfaces",
         "TestRuntime": "runtime",
+        "Turn": "scripts",
+        "call": "scripts",
         "collect_stream": "expect",
         "create_test_runtime": "runtime",
         "expect_error": "expect",

@@ -187,7 +187,9 @@ async def _mcp(request: Request) -> Outcome:
     envelope = dict(result["_meta"]["fairlead/envelope"])
     if envelope["ok"]:
         data = result["structuredContent"]
-        wrapped = _mcp_wraps(request)
+        wrapped = _mcp_wraps(request) and list(data) == [
+            "result"
+        ]  # what has no declared type may be an object
         envelope["data"] = data["result"] if wrapped else data
     return outcome(envelope)
 

@@ -1,0 +1,478 @@
+"""`Driver`: the one loop of every agent, as a small state machine.
+
+    messages -> model -> tool calls -> results -> messages ... until one of six exits
+
+It asks a model, runs what the model calls and hands the results back. It knows no provider, no database and no
+surface: those are the `Model`, what `keep` does, and the `Listener`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from fairlead.agents.loop import estimates, notices, paths
+from fairlead.agents.loop.compaction import Compaction
+from fairlead.agents.loop.extraction import correction, extract
+from fairlead.agents.loop.policy import Exit, Outcome, Policy
+from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
+from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted
+from fairlead.agents.models.model import (
+    Message,
+    Model,
+    Reply,
+    Request,
+    Settings,
+    ToolCall,
+    Usage,
+)
+from fairlead.agents.operator import Clarification
+from fairlead.failures import tool as wire
+from fairlead.failures.runtime import ApiError, MaxTokens, OutputExtractionFailed, OutputValidationFailed
+from fairlead.schema import Schema
+from fairlead.tools.loop import pending_items
+from fairlead.tools.session import Session
+
+#: Tools that end or pause a run when they succeed.
+COMPLETE: Final = "complete"
+CLARIFY: Final = "clarify"
+_INTERCEPTS: Final = frozenset({COMPLETE, CLARIFY})
+
+
+class Listener(Protocol):
+    """Who hears what happens. `heard` tells whether anybody does: then replies are streamed."""
+
+    @property
+    def heard(self) -> bool: ...
+
+    def delta(self, text: str) -> Awaitable[None]: ...
+
+    def thought(self, text: str) -> Awaitable[None]: ...
+
+    def called(self, call: ToolCall) -> Awaitable[None]: ...
+
+    def answered(self, call: ToolCall, envelope: str, seconds: float) -> Awaitable[None]: ...
+
+    def used(self, usage: Usage) -> Awaitable[None]: ...
+
+
+#: Gets an answer to a question, as a tool's result; None pauses the run.
+Ask = Callable[[Clarification], Awaitable[str | list[str] | None]]
+#: Writes a message down, before anything follows from it.
+Keep = Callable[[Message], Awaitable[None]]
+
+
+class Driver:
+    """One run. The transcript is the conversation so far, and is added to."""
+
+    def __init__(
+        self,
+        model: Model,
+        tools: Toolset,
+        transcript: list[Message],
+        *,
+        policy: Policy,
+        session: Session,
+        listener: Listener,
+        monotonic: Callable[[], float],
+        system: str = "",
+        settings: Settings | None = None,
+        output: Schema | None = None,
+        keep: Keep | None = None,
+        ask: Ask | None = None,
+        state: TaskState | None = None,
+    ) -> None:
+        self.transcript = transcript
+        self.usage = Usage()
+        self.iterations = 0
+        self.calls: list[tuple[str, str]] = []
+        self._model = model
+        self._tools = tools
+        self._policy = policy
+        self._session = session
+        self._listener = listener
+        self._monotonic = monotonic
+        self._system = [Message("system", system)] if system else []
+        self._settings = settings or Settings()
+        self._output = output
+        self._schema = output.output_json_schema if output is not None else None
+        self._keep = keep
+        self._ask = ask
+        self._state = state or TaskState(policy.nudges)
+        self._compaction = Compaction(model.window, max_tokens=self._settings.max_tokens)
+        self._system_tokens = estimates.message(self._system[0]) if system else 0
+        self._staleness = notices.Staleness(policy.todo_staleness)
+        self._notices: list[str] = []
+        #: What goes after the transcript for one step: a reply that did not fit, and why.
+        self._aside: list[Message] = []
+        self._started = monotonic()
+        #: What was last streamed of a reply that is not over.
+        self.partial = ""
+
+    async def run(self) -> Outcome:
+        """Go on from where the transcript is, to an exit.
+
+        Raises:
+            Failure: the model could not be asked, or its answer cannot be used.
+        """
+        ended = await self._unanswered()
+        empty = corrections = 0
+        while ended is None:
+            remaining = self._policy.limits.iterations - self.iterations
+            if remaining <= 0:
+                return await self._capped()
+            reason = self._spent()
+            if reason is not None:
+                return self._outcome(Exit.over_budget, reason=reason)
+            request = self._request(remaining)
+            if request is None:
+                return self._outcome(Exit.over_budget, reason="context")
+            reply = await self._step(request)
+            if reply.calls:
+                self.iterations += 1
+                self._aside.clear()
+                ended = await self._tool_turn(reply)
+            elif not reply.text.strip():
+                empty += 1
+                if empty > self._policy.empty_retries:
+                    return await self._final(replace(reply, text=notices.EMPTY_REPLY), None)
+                self._notices = [notices.EMPTY_TURN]
+            else:
+                self.iterations += 1
+                try:
+                    value = self._value(reply)
+                except (OutputExtractionFailed, OutputValidationFailed) as failure:
+                    corrections += 1
+                    if corrections > self._policy.corrections:
+                        failure.details = {**failure.details, "attempts": corrections}
+                        raise
+                    self._aside[:] = [reply.message(), Message("user", correction(failure, self._output))]
+                    continue
+                return await self._final(reply, value)
+        return ended
+
+    # One step of the model.
+
+    def _request(self, remaining: int) -> Request | None:
+        """What to ask next; None when it does not fit into the model's window."""
+        offer = self._tools.belt.offer(self._session)
+        self._compaction.reserve(system=self._system_tokens, tools=offer.tokens)
+        fitted = self._compaction.fit(self.transcript)
+        if fitted.over:
+            return None
+        told, self._notices = self._notices, []
+        budget = notices.budget(remaining, self._policy.warn_at)
+        if budget is not None:
+            told.append(budget)
+        messages = notices.place([*fitted.messages, *self._aside], told)
+        return Request([*self._system, *messages], offer.specs, output=self._schema, settings=self._settings)
+
+    async def _step(self, request: Request) -> Reply:
+        self.partial = ""
+        if not self._listener.heard:
+            reply = await self._model.reply(request)
+        else:
+            reply = await self._streamed(request)
+            self.partial = ""
+        self.usage = self.usage + reply.usage
+        if reply.usage.tokens:
+            await self._listener.used(reply.usage)
+        if reply.stop == "length":
+            told = "The model's reply ran into the limit of tokens. Raise max_tokens, or ask for less."
+            raise MaxTokens(told, details={"model": self._model.name})
+        return reply
+
+    async def _streamed(self, request: Request) -> Reply:
+        listener, pieces = self._listener, []
+        stream = self._model.stream(request)
+        try:
+            async for piece in stream:
+                if isinstance(piece, Reply):
+                    return piece
+                if piece.text:
+                    pieces.append(piece.text)
+                    await listener.delta(piece.text)
+                elif piece.reasoning:
+                    await listener.thought(piece.reasoning)
+        except asyncio.CancelledError:
+            self.partial = "".join(pieces)
+            raise
+        finally:
+            closing = getattr(stream, "aclose", None)
+            if closing is not None:
+                await closing()
+        raise ApiError(
+            "The model's answer ended before it was complete.", details={"model": self._model.name}
+        )
+
+    def _value(self, reply: Reply) -> Any:
+        return reply.text if self._output is None else extract(reply.text, self._output)
+
+    # The calls of a turn.
+
+    async def _tool_turn(self, reply: Reply) -> Outcome | None:
+        calls = tuple(
+            call if call.id else replace(call, id=f"call_{secrets.token_hex(12)}") for call in reply.calls
+        )
+        await self._record(replace(reply.message(), calls=calls))
+        return await self._process(calls)
+
+    async def _unanswered(self) -> Outcome | None:
+        """Run the calls that an earlier run left without a result."""
+        calls = unanswered(self.transcript)
+        if not calls:
+            return None
+        if self._session.kept.pop("interrupted", False):
+            # They may have been begun. What only reads is done again, the rest is for the model to look into.
+            for call in calls:
+                action = self._tools.belt.actions.get(call.name)
+                if action is None or action.side_effects != "read":
+                    await self._record(_result(call, interrupted(call)))
+            calls = unanswered(self.transcript)
+        return await self._process(calls)
+
+    async def _process(self, calls: Sequence[ToolCall]) -> Outcome | None:
+        done: dict[str, str] = {}
+        try:
+            if len(calls) == 1 or any(call.name in _INTERCEPTS for call in calls):
+                ended = await self._serial(calls, done)
+            else:
+                ended = await self._batch(calls, done)
+        except asyncio.CancelledError:
+            # What was run is written down before the run gives way, and so is what was not.
+            for call in calls:
+                if call.id not in done:
+                    await self._answer(call, cancelled(call))
+            raise
+        touched = any(call.name == "todo" for call in calls)
+        stale = self._staleness.after(touched=touched, pending=pending_items(self._session.todo))
+        nudge = self._state.nudge()
+        self._notices += [told for told in (nudge, stale) if told is not None]
+        return ended
+
+    async def _serial(self, calls: Sequence[ToolCall], done: dict[str, str]) -> Outcome | None:
+        denied = False
+        for call in calls:
+            await self._listener.called(call)
+            held = self._state.held(call.name, call.arguments)
+            if held is not None:
+                await self._replay(call, held, done)
+                continue
+            admitted = self._tools.skipped(call) if denied else await self._tools.admit(call)
+            if isinstance(admitted, Refused):
+                denied = denied or admitted.denied
+                await self._finish(call, admitted.envelope, done)
+                await self._listener.answered(call, admitted.envelope, 0.0)
+                continue
+            envelope, seconds = await self._run(admitted)
+            if call.name in _INTERCEPTS and wire.is_success(envelope):
+                await self._listener.answered(call, envelope, seconds)
+                ended = await self._intercept(call, envelope, done)
+                if ended is not None:
+                    return ended
+                continue
+            await self._finish(call, envelope, done, admitted.action.side_effects)
+            await self._listener.answered(call, envelope, seconds)
+        return self._rejected() if denied and self._policy.stop_on_rejection else None
+
+    async def _batch(self, calls: Sequence[ToolCall], done: dict[str, str]) -> Outcome | None:
+        """Ask in the model's order, run side by side, and write down in the model's order."""
+        admitted: dict[str, Admitted] = {}
+        results: dict[str, str] = {}
+        twins: list[ToolCall] = []
+        seen: set[tuple[str, str]] = set()
+        denied = False
+        for call in calls:
+            await self._listener.called(call)
+            held = self._state.held(call.name, call.arguments)
+            if held is not None:
+                results[call.id] = self._replayed(held)
+                await self._listener.answered(call, held.envelope, 0.0)
+                continue
+            if call.name in READS and (call.name, call.arguments) in seen:
+                twins.append(call)
+                continue
+            seen.add((call.name, call.arguments))
+            verdict = self._tools.skipped(call) if denied else await self._tools.admit(call)
+            if isinstance(verdict, Refused):
+                denied = denied or verdict.denied
+                results[call.id] = verdict.envelope
+                await self._listener.answered(call, verdict.envelope, 0.0)
+            else:
+                admitted[call.id] = verdict
+        try:
+            await self._side_by_side(admitted, results)
+        except asyncio.CancelledError:
+            for call in calls:
+                results.setdefault(call.id, cancelled(call))
+            raise
+        finally:
+            for call in calls:
+                if call.id in results:
+                    effects = admitted[call.id].action.side_effects if call.id in admitted else "read"
+                    await self._finish(call, results[call.id], done, effects)
+        for call in twins:
+            await self._twin(call, done)
+        return self._rejected() if denied and self._policy.stop_on_rejection else None
+
+    async def _side_by_side(self, admitted: Mapping[str, Admitted], results: dict[str, str]) -> None:
+        locks: dict[str, asyncio.Lock] = {}
+
+        async def run(each: Admitted) -> None:
+            path = _written(each)
+            # Locks are fair: writes to one path happen in the model's order.
+            async with nullcontext() if path is None else locks.setdefault(path, asyncio.Lock()):
+                results[each.call.id], seconds = await self._run(each)
+            await self._listener.answered(each.call, results[each.call.id], seconds)
+
+        async with asyncio.TaskGroup() as group:
+            for each in admitted.values():
+                group.create_task(run(each))
+
+    async def _twin(self, call: ToolCall, done: dict[str, str]) -> None:
+        """A read that the same turn asked for before: what that gave, if it can be given again."""
+        held = self._state.held(call.name, call.arguments)
+        if held is not None:
+            await self._replay(call, held, done)
+            return
+        verdict = await self._tools.admit(call)
+        envelope, seconds = (
+            (verdict.envelope, 0.0) if isinstance(verdict, Refused) else await self._run(verdict)
+        )
+        await self._finish(call, envelope, done)
+        await self._listener.answered(call, envelope, seconds)
+
+    async def _run(self, admitted: Admitted) -> tuple[str, float]:
+        """The envelope, and how long it took."""
+        started = self._monotonic()
+        envelope = await self._tools.run(admitted)
+        self.calls.append((admitted.call.name, admitted.call.id))
+        return envelope, self._monotonic() - started
+
+    async def _replay(self, call: ToolCall, held: Held, done: dict[str, str]) -> None:
+        envelope = self._replayed(held)
+        done[call.id] = envelope
+        await self._answer(call, envelope)
+        await self._listener.answered(call, envelope, 0.0)
+
+    def _replayed(self, held: Held) -> str:
+        if held.notice is not None:
+            self._notices.append(held.notice)
+        elif self._policy.dedupe_notice:
+            self._notices.append(notices.DEDUPE)
+        return held.envelope
+
+    async def _finish(
+        self, call: ToolCall, envelope: str, done: dict[str, str], effects: str = "read"
+    ) -> None:
+        self._state.record(call.name, call.arguments, envelope, effects=effects)
+        done[call.id] = envelope
+        await self._answer(call, envelope)
+
+    async def _answer(self, call: ToolCall, envelope: str) -> None:
+        await self._record(_result(call, envelope))
+
+    async def _intercept(self, call: ToolCall, envelope: str, done: dict[str, str]) -> Outcome | None:
+        """`complete` ends the run with its summary; `clarify` asks, and pauses it where nobody answers."""
+        told = wire.payload(envelope)
+        if call.name == COMPLETE:
+            text = str(told["summary"])
+            await self._settle(text)
+            return self._outcome(Exit.ended_by_surface, text=text, value=self._completed(text))
+        ask = Clarification(
+            call.id,
+            told["question"],
+            tuple(told.get("options") or ()),
+            bool(told.get("allow_multiple")),
+            self._session.agent,
+        )
+        answer = None if self._ask is None else await self._ask(ask)
+        if answer is None:
+            return self._outcome(Exit.ended_by_surface, text=ask.question, clarification=ask)
+        await self._finish(call, answered(call, answer), done)
+        return None
+
+    def _completed(self, text: str) -> Any:
+        """A summary as the declared type, where it is one."""
+        return text if self._output is None else extract(text, self._output)
+
+    async def _settle(self, text: str) -> None:
+        """End the transcript in words: calls that have no result would be in the way of the next message."""
+        for call in unanswered(self.transcript):
+            await self._record(_result(call, wire.dumps(wire.text("Done.", tool=call.name))))
+        await self._record(Message("assistant", text))
+
+    # The ends.
+
+    async def _final(self, reply: Reply, value: Any) -> Outcome:
+        await self._record(reply.message())
+        self._aside.clear()
+        return self._outcome(Exit.final_response, text=reply.text, value=value)
+
+    async def _capped(self) -> Outcome:
+        """No steps are left. A chat gets one more, without tools, to say where things stand."""
+        text = ""
+        if self._policy.wrap_up:
+            self._notices = [notices.WRAP_UP]
+            messages = notices.place(self._compaction.fit(self.transcript).messages, self._notices)
+            reply = await self._step(Request([*self._system, *messages], settings=self._settings))
+            text = reply.text
+            await self._record(Message("assistant", text))
+        return self._outcome(Exit.iteration_cap, text=text)
+
+    def _rejected(self) -> Outcome:
+        return self._outcome(Exit.tool_rejected)
+
+    def _spent(self) -> str | None:
+        """Which of the run's limits is used up, if one is."""
+        limits, usage = self._policy.limits, self.usage
+        if limits.tool_calls is not None and len(self.calls) >= limits.tool_calls and self.calls:
+            return "tool_calls" if len(self.calls) > limits.tool_calls else None
+        if limits.tokens is not None and usage.tokens >= limits.tokens:
+            return "tokens"
+        if limits.cost is not None and usage.cost >= limits.cost:
+            return "cost"
+        if limits.seconds is not None and self._monotonic() - self._started >= limits.seconds:
+            return "seconds"
+        return None
+
+    def _outcome(self, exit: Exit, **more: Any) -> Outcome:
+        return Outcome(exit, usage=self.usage, iterations=self.iterations, calls=tuple(self.calls), **more)
+
+    async def _record(self, message: Message) -> None:
+        self.transcript.append(message)
+        if self._keep is not None:
+            await self._keep(message)
+
+
+def unanswered(transcript: Sequence[Message]) -> list[ToolCall]:
+    """The calls of the last turn that have no result yet."""
+    answered: set[str | None] = set()
+    for message in reversed(transcript):
+        if message.role == "tool":
+            answered.add(message.call_id)
+        elif message.role == "assistant":
+            return [call for call in message.calls if call.id not in answered]
+        else:
+            return []
+    return []
+
+
+def answered(call: ToolCall, answer: str | list[str]) -> str:
+    """A person's answer as the result of the question."""
+    said = answer if isinstance(answer, str) else "\n".join(answer)
+    return wire.dumps(wire.text(said, tool=call.name))
+
+
+def _written(admitted: Admitted) -> str | None:
+    """The file that a call writes, in its one spelling."""
+    input = admitted.input
+    return paths.argument(input) if admitted.call.name in WRITES and isinstance(input, dict) else None
+
+
+def _result(call: ToolCall, envelope: str) -> Message:
+    return Message("tool", envelope, call_id=call.id, name=call.name)

@@ -1,0 +1,164 @@
+"""From what a provider's library raises, or a provider sends, to a failure. No provider's library is known here."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from fairlead.agents.models.keys import Key, KeySource
+from fairlead.agents.models.retrying import Fault
+from fairlead.failures import Kind
+from fairlead.failures.runtime import ApiError, ConfigError
+
+#: Statuses after which the same request may succeed. 529 is Anthropic's "overloaded".
+_AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_OVERFLOW: Final = (
+    "context_length_exceeded",
+    "exceed_context_size",
+    "prompt is too long",
+    "maximum context length",
+    "exceeds the maximum number of tokens",
+    "exceeds the available context size",
+)
+
+
+class Desk:
+    """Whose faults they are: the provider, the model, and the key that must not show."""
+
+    def __init__(self, provider: str, model: str, key: Key, source: KeySource) -> None:
+        self.provider = provider
+        self.model = model
+        self.key = key
+        self.source = source
+
+    def status(self, status: int, said: str, headers: Mapping[str, str] | None = None) -> Fault:
+        """The provider answered with a status that is no success."""
+        wait = retry_after(headers or {})
+        if status in (401, 403):
+            # What it says about a key may hold the key, so none of it is shown.
+            words = f"{self.provider} refused the key for the model {self.model!r} (status {status})."
+            return Fault(ConfigError(f"{words} {self.source.way_out()}", details={"status": status}))
+        words = self.key.hide(said)
+        if status == 404:
+            words = words or f"it knows no model {self.model!r}"
+        details: dict[str, Any] = {"status": status, "provider": self.provider, "model": self.model}
+        if any(mark in said.lower() for mark in _OVERFLOW):
+            details["reason"] = "context_overflow"
+        message = f"{self.provider} answered with status {status}{f': {words}' if words else ''}"
+        kind = Kind.rate_limited if status == 429 else Kind.upstream
+        failure = ApiError(kind, _ended(message), details=details, retry_after=wait)
+        # A status that is retried has a reason that passes; a quota that is used up does not.
+        spent = status == 429 and "insufficient_quota" in said
+        return Fault(failure, again=status in _AGAIN and not spent, wait=wait)
+
+    def lost(self, what: str, *, again: bool = True) -> Fault:
+        """No connection, or no longer one."""
+        message = f"The connection to {self.provider} failed: {self.key.hide(what)}"
+        return Fault(
+            ApiError(
+                Kind.unavailable, _ended(message), details={"provider": self.provider, "model": self.model}
+            ),
+            again=again,
+        )
+
+    def late(self) -> Fault:
+        """It took too long."""
+        words = f"{self.provider} did not answer in time for the model {self.model!r}."
+        return Fault(
+            ApiError(Kind.timeout, words, details={"provider": self.provider, "model": self.model}),
+            again=True,
+        )
+
+    def unreadable(self, why: str) -> Fault:
+        """The answer is not what the protocol says. Asking again would be asking for the same."""
+        words = f"{self.provider} sent an answer that cannot be used: {self.key.hide(why)}"
+        return Fault(ApiError(_ended(words), details={"provider": self.provider, "model": self.model}))
+
+    def __repr__(self) -> str:
+        return f"Desk({self.provider!r}, {self.model!r})"
+
+
+class Unreadable(Exception):
+    """A part of an answer is missing or of the wrong kind. It says where, and nothing of the content."""
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `Retry-After` or its finer cousin."""
+    precise = headers.get("retry-after-ms")
+    given = headers.get("retry-after")
+    try:
+        if precise is not None:
+            return _sane(float(precise) / 1000)
+        return None if given is None else _sane(float(given))
+    except ValueError:
+        pass
+    try:
+        moment = email.utils.parsedate_to_datetime(given or "")
+        return _sane(moment.timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _sane(seconds: float) -> float | None:
+    return max(seconds, 0.0) if -1e6 < seconds < 1e6 else None
+
+
+def said_in(body: Any) -> str:
+    """What the body of an error says, in the shapes that providers use: a text, a message, a code."""
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, Mapping):
+        return ""
+    error = body.get("error", body)
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, Mapping):
+        return ""
+    parts = [error.get("message"), error.get("code"), error.get("type"), error.get("status")]
+    words = [part for part in parts if isinstance(part, str)]
+    return f"{words[0]} ({', '.join(dict.fromkeys(words[1:]))})" if len(words) > 1 else "".join(words)
+
+
+def _ended(message: str) -> str:
+    return message if message.endswith((".", "!", "?", "...")) else f"{message}."
+
+
+def members(value: Any, where: str) -> dict[str, Any]:
+    """An object, as the protocol promises one there."""
+    if not isinstance(value, dict):
+        wrong(where, "an object", value)
+    return value
+
+
+def items(value: Any, where: str) -> list[Any]:
+    """A list; nothing is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        wrong(where, "a list", value)
+    return value
+
+
+def text(value: Any, where: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        wrong(where, "a text", value)
+    return value
+
+
+def maybe_text(value: Any, where: str) -> str:
+    """A text; nothing is an empty one."""
+    return "" if value is None else text(value, where)
+
+
+def count(value: Any) -> int:
+    """A number of tokens; what is none is 0, because nobody's answer hangs on it."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def wrong(where: str, expected: str, value: Any) -> NoReturn:
+    """Say what was expected, and what kind of thing was found."""
+    found = "nothing" if value is None else type(value).__name__
+    raise Unreadable(f"{where} is {found}, expected {expected}")

@@ -1,0 +1,239 @@
+"""A model behind a network: time limits, retries and failures, the same for every provider.
+
+What a request and an answer look like is known by the provider's own module, which fills in the blanks here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from fairlead.agents.models.faults import Desk, Unreadable
+from fairlead.agents.models.keys import Key, KeySource
+from fairlead.agents.models.model import DEFAULT_WINDOW, Delta, Embedded, Model, Reply, Request, Usage
+from fairlead.agents.models.providers import Provider
+from fairlead.agents.models.retrying import Fault, Retries
+from fairlead.failures import Failure, Kind
+from fairlead.failures.runtime import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.agents.models.prices import Prices
+
+T = TypeVar("T")
+#: Libraries whose exceptions mean that the connection failed.
+_NETWORK: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "aiohttp", "h11", "ssl", "anyio")
+#: Seconds to get a connection.
+CONNECT: Final = 10.0
+
+
+class Reader(Protocol):
+    """Puts a streamed reply together, event by event."""
+
+    def feed(self, event: Any) -> Delta | None:
+        """Take an event; gives what is to be shown of it."""
+
+    def whole(self) -> Reply:
+        """The reply, when the stream is over. Raises Unreadable when it was cut off."""
+
+
+class RemoteModel(Model):
+    """A model of a provider, asked through the provider's own library."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        model: str,
+        source: KeySource,
+        *,
+        environ: Mapping[str, str],
+        retries: Retries | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.name = f"{provider.name}/{model}"
+        self.window = provider.window or DEFAULT_WINDOW
+        self.provider = provider
+        self.model = model
+        self._source = source
+        self._environ = environ
+        self._retries = retries or Retries()
+        self._prices = prices
+        # Connections belong to the event loop that made them.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    async def reply(self, request: Request) -> Reply:
+        async def ask(client: Any) -> Reply:
+            return self._read(await self._ask(client, request), request)
+
+        reply: Reply = await self._answered(ask, request.settings.timeout)
+        return self._told(reply)
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """Texts as vectors, by a model that can do that."""
+        if not texts:
+            return Embedded([], self.model)
+
+        async def ask(client: Any) -> Embedded:
+            made = await self._embed(client, list(texts))
+            if len(made.vectors) != len(texts) or not all(made.vectors):
+                raise Unreadable(f"there are {len(made.vectors)} vectors for {len(texts)} texts")
+            return made
+
+        made: Embedded = await self._answered(ask, None)
+        return replace(made, usage=self._priced(made.usage, made.model))
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+        desk, client = await self._ready()
+        deadline = time.monotonic() + (request.settings.timeout or self.provider.timeout)
+        reader = self._reader(request)
+
+        async def begin() -> tuple[AsyncGenerator[Any, None], Any]:
+            events = self._events(client, request)
+            try:
+                return events, await self._faults(desk, anext(events, None))
+            except BaseException:
+                await events.aclose()
+                raise
+
+        events, event = await self._limited(desk, deadline, self._retries.run(begin))
+        try:
+            while event is not None:
+                delta = self._settled(desk, reader.feed, event)
+                if delta is not None:
+                    yield delta
+                event = await self._next(desk, deadline, events)
+            reply = self._settled(desk, reader.whole)
+        finally:
+            await events.aclose()
+        yield self._told(reply)
+
+    async def models(self) -> list[str]:
+        """The names of the models that the provider offers."""
+        names: list[str] = await self._answered(self._names, None)
+        return names
+
+    async def close(self) -> None:
+        clients, self._clients = list(self._clients.items()), WeakKeyDictionary()
+        for loop, client in clients:
+            if loop is asyncio.get_running_loop():
+                await self._close(client)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def _connect(self, key: Key, base_url: str | None) -> Any:
+        """The provider's client, with its own retries off. Runs on a thread: libraries are slow to load."""
+
+    @abstractmethod
+    async def _ask(self, client: Any, request: Request) -> Any:
+        """The provider's answer, as it came."""
+
+    @abstractmethod
+    def _events(self, client: Any, request: Request) -> AsyncGenerator[Any, None]:
+        """The events of a streamed answer, as they come."""
+
+    @abstractmethod
+    def _read(self, body: Any, request: Request) -> Reply:
+        """The reply in an answer. Raises Unreadable."""
+
+    @abstractmethod
+    def _reader(self, request: Request) -> Reader: ...
+
+    @abstractmethod
+    def _fault(self, desk: Desk, exc: Exception) -> Fault | None:
+        """What an exception of the provider's library means; None for one that is not its own."""
+
+    async def _embed(self, client: Any, texts: list[str]) -> Embedded:
+        raise Failure(Kind.unsupported, f"{self.provider.name} has no models for embeddings.")
+
+    @abstractmethod
+    async def _names(self, client: Any) -> list[str]: ...
+
+    async def _close(self, client: Any) -> None:
+        await client.close()
+
+    async def _ready(self) -> tuple[Desk, Any]:
+        key = await self._source.get()
+        desk = Desk(self.provider.name, self.model, key, self._source)
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            base_url = self.provider.address(self._environ)
+            try:
+                client = await asyncio.to_thread(self._connect, key, base_url)
+            except ImportError as exc:
+                library = self.provider.kind
+                words = f"Models of {self.provider.name!r} need the {library} library: pip install 'fairlead[models]'"
+                raise ConfigError(words) from exc
+            client = self._clients.setdefault(loop, client)
+        return desk, client
+
+    async def _answered(self, ask: Any, limit: float | None) -> Any:
+        desk, client = await self._ready()
+        deadline = time.monotonic() + (limit or self.provider.timeout)
+
+        async def attempt() -> Any:
+            return await self._faults(desk, ask(client))
+
+        return await self._limited(desk, deadline, self._retries.run(attempt))
+
+    async def _limited(self, desk: Desk, deadline: float, work: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
+                return await work
+        except TimeoutError:
+            pass
+        raise desk.late().failure
+
+    async def _next(self, desk: Desk, deadline: float, events: AsyncGenerator[Any, None]) -> Any:
+        """The next event. What fails now has begun to be told already, so that nothing is tried again."""
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0)):
+                return await anext(events, None)
+        except Failure:
+            raise
+        except Exception as exc:
+            fault = self._translated(desk, exc)
+        raise fault.failure
+
+    def _settled(self, desk: Desk, work: Any, *given: Any) -> Any:
+        try:
+            return work(*given)
+        except Exception as exc:
+            fault = self._translated(desk, exc)
+        raise fault.failure
+
+    async def _faults(self, desk: Desk, work: Awaitable[T]) -> T:
+        """Whatever goes wrong as a `Fault`, which carries nothing of the exception: that may hold the key."""
+        try:
+            return await work
+        except (Failure, Fault):
+            raise
+        except Exception as exc:
+            fault = self._translated(desk, exc)
+        raise fault
+
+    def _translated(self, desk: Desk, exc: Exception) -> Fault:
+        if isinstance(exc, Unreadable):
+            return desk.unreadable(str(exc))
+        known = self._fault(desk, exc)
+        if known is not None:
+            return known
+        if isinstance(exc, TimeoutError):
+            return desk.late()
+        if isinstance(exc, OSError) or type(exc).__module__.partition(".")[0] in _NETWORK:
+            return desk.lost(type(exc).__name__)
+        return desk.unreadable(f"reading it failed with {type(exc).__name__}")
+
+    def _told(self, reply: Reply) -> Reply:
+        return replace(reply, usage=self._priced(reply.usage, reply.model))
+
+    def _priced(self, usage: Usage, model: str) -> Usage:
+        if self._prices is None:
+            return usage
+        return replace(usage, cost=self._prices.cost(self.provider.name, self.model, usage))

@@ -1,0 +1,409 @@
+"""One run of an agent: from the call to the loop, and from the loop's exit to a result or a failure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead import _json
+from fairlead.agents.conversations import OpenConversation
+from fairlead.agents.loop.driver import Driver, answered, unanswered
+from fairlead.agents.loop.policy import Exit, Outcome, Policy
+from fairlead.agents.loop.state import TaskState
+from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted
+from fairlead.agents.models.model import Message, ToolCall, Usage
+from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
+from fairlead.failures import Failure, Kind
+from fairlead.failures import tool as wire
+from fairlead.failures.host import ClarifyRequested, ContextOverflow, MaxIterationsReached
+from fairlead.failures.runtime import BudgetExceeded, MaxToolCalls, ToolDenied
+from fairlead.runtime import App, Context
+from fairlead.runtime.durable import Durable
+from fairlead.runtime.events import READY
+from fairlead.tools.session import SESSION, Session
+
+if TYPE_CHECKING:
+    from fairlead.agents.agent import Agent
+
+
+class Inside:
+    """A key of a call's metadata for programs in this process. Metadata may come from outside, where none is sent."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+#: What surfaces on which people talk with an agent say of a call.
+CHAT: Final[Any] = Inside("chat")
+#: What a caller says who keeps a run that is not kept here: a function that is given what was said, and the state.
+TRANSCRIPT: Final[Any] = Inside("transcript")
+#: What was said before a run that is not kept here, and the state that goes with it, where its caller keeps them.
+HISTORY: Final[Any] = Inside("history")
+#: How much of a result is told to those who watch.
+_SHOWN: Final = 20_000
+
+
+Keeper = Callable[[list[Message], dict[str, Any]], None]
+
+
+async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
+    """Run an agent to its answer.
+
+    Raises:
+        Failure: there is no answer, or a question has to be answered first.
+    """
+    app = ctx.runtime
+    if not isinstance(app, App):
+        raise Failure(Kind.misconfigured, "An agent needs an App: a bare Runtime knows no models.")
+    around = SESSION.get()
+    if id is None and around is not None:
+        # An agent that is another's tool: kept with it, if that is.
+        id = f"{around.id}.{CALL.get()}" if around.kept.get("durable") else None
+    elif id is None and ctx.task is not None:
+        id = ctx.task.id
+    if id is None:
+        return await _Run(agent, app, ctx, None).go(prompt)
+    task = "" if ctx.task is None else ctx.task.id
+    async with app.conversations.open(id, agent.name, ctx.caller, task=task) as conversation:
+        return await _Run(agent, app, ctx, conversation).go(prompt)
+
+
+class _Run:
+    """What one run has at hand."""
+
+    def __init__(self, agent: Agent, app: App, ctx: Context, conversation: OpenConversation | None) -> None:
+        self._agent = agent
+        self._app = app
+        self._ctx = ctx
+        self._conversation = conversation
+        self._task = ctx.task
+        #: Who keeps what is said, where no conversation does. What an agent that is a tool says is not theirs.
+        alone = conversation is None and SESSION.get() is None
+        self._kept: Keeper | None = ctx.metadata.get(TRANSCRIPT) if alone else None
+        #: Those who are tools of another have their own model, whatever was chosen for that one.
+        self._model = agent.model if SESSION.get() is not None else _chosen(ctx) or agent.model
+        said, known = (ctx.metadata.get(HISTORY) if alone else None) or ((), {})
+        self._transcript: list[Message] = list(said) if conversation is None else conversation.transcript
+        state: dict[str, Any] = dict(known) if conversation is None else conversation.state
+        self._state = state
+        self.session = Session(
+            id=ctx.invocation_id if conversation is None else conversation.id,
+            agent=agent.name,
+            owner=ctx.caller,
+            todo=state.get("todo"),
+            kept={
+                "approved": set(state.get("approved", ())),
+                "durable": conversation is not None,
+                "toolbox": state.get("toolbox", []),
+            },
+        )
+        self._operator = OPERATOR.get()
+        if self._operator is None and self._task is not None:
+            self._task.asked = state.get("asked", 0)
+            self._operator = _TaskOperator(self._task, self._pausing)
+        self._policy = _policy(agent.policy, ctx)
+
+    async def go(self, prompt: str) -> Any:
+        transcript = self._transcript
+        token = SESSION.set(self.session)
+        self._let_servers_ask()
+        try:
+            await self._heard(prompt, transcript)
+            driver = self._driver(transcript, await self._agent.ready(self._app))
+            try:
+                outcome = await driver.run()
+            except BaseException:
+                if driver.partial and self._conversation is not None:
+                    # What was said before the interruption was said.
+                    transcript.append(message := Message("assistant", driver.partial))
+                    await self._conversation.keep(message)
+                raise
+            return await self._answer(outcome, transcript)
+        finally:
+            SESSION.reset(token)
+            if self._kept is not None:
+                self._noted()
+                self._kept(transcript, self._state)
+
+    def _driver(self, transcript: list[Message], belt: Belt) -> Driver:
+        agent, app, ctx = self._agent, self._app, self._ctx
+        seconds = self._policy.limits.tool_seconds
+        tools = Toolset(app, belt, agent.gates, ctx, self.session, self._operator, seconds)
+        return Driver(
+            app.models.resolve(self._model),
+            tools,
+            transcript,
+            policy=self._policy,
+            session=self.session,
+            listener=_Voice(ctx, self.session),
+            monotonic=app.clock.monotonic,
+            system=agent.instructions,
+            settings=agent.settings,
+            output=agent.output,
+            keep=None if self._conversation is None else self._keep,
+            ask=None if self._operator is None else self._ask,
+            state=TaskState(self._policy.nudges),
+        )
+
+    async def _heard(self, prompt: str, transcript: list[Message]) -> None:
+        """Take in what was said: the answer to a question, a new message, or one that was taken in before."""
+        if self._conversation is None and not transcript:
+            transcript.append(Message("user", prompt))
+            return
+        open_calls = unanswered(transcript)
+        awaiting = self._state.pop("awaiting", None)
+        conversation = self._conversation
+        if conversation is not None and self._task is not None and self._state.get("task") == self._task.id:
+            # The task is run again: it goes on from what was kept.
+            self.session.kept["interrupted"] = awaiting is None
+            await conversation.note()
+            return
+        asked = next(
+            (call for call in open_calls if awaiting is not None and call.id == awaiting["id"]), None
+        )
+        if asked is not None:
+            await self._add(
+                transcript, Message("tool", answered(asked, prompt), call_id=asked.id, name=asked.name)
+            )
+            return
+        for call in open_calls:
+            told = Message("tool", interrupted(call), call_id=call.id, name=call.name)
+            await self._add(transcript, told)
+        if self._task is not None:
+            self._state["task"] = self._task.id
+        await self._add(transcript, Message("user", prompt))
+
+    async def _add(self, transcript: list[Message], message: Message) -> None:
+        transcript.append(message)
+        if self._conversation is not None:
+            await self._keep(message)
+
+    async def _keep(self, message: Message) -> None:
+        assert self._conversation is not None
+        self._noted()
+        await self._conversation.keep(message)
+
+    async def _ask(self, ask: Clarification) -> str | list[str] | None:
+        assert self._operator is not None
+        await _Voice(self._ctx, self.session).asked(ask)
+        return await self._operator.clarify(ask)
+
+    def _let_servers_ask(self) -> None:
+        """Have the questions of MCP servers, where there are any, go to whoever answers the agent's."""
+        room = sys.modules.get("fairlead.tools.mcp.elicitation")
+        if room is not None and self._operator is not None and not isinstance(self._operator, _TaskOperator):
+            room.ELICIT.set(self._elicited)
+
+    async def _elicited(self, asked: Any) -> dict[str, Any] | None:
+        """A server's question, field by field; None where one is left without an answer."""
+        assert self._operator is not None
+        schema = asked.schema or {}
+        answers: dict[str, Any] = {}
+        for name, about in (schema.get("properties") or {"": {}}).items():
+            words = about.get("title") or about.get("description") or name
+            question = f"{asked.server}: {asked.message}" + (f" ({words})" if name else "")
+            options = tuple(str(each) for each in about.get("enum", ())) or (
+                ("yes", "no") if not name else ()
+            )
+            ask = Clarification(self._app.new_id(), question, options, agent=self._agent.name)
+            answer = await self._operator.clarify(ask)
+            if answer is None or (not name and answer not in ("yes", ["yes"])):
+                return None
+            if name:
+                answers[name] = (
+                    answer if about.get("type") == "array" or isinstance(answer, str) else answer[0]
+                )
+        return answers
+
+    async def _pausing(self, awaiting: dict[str, Any]) -> None:
+        """Write down that nothing of the open turn has been begun: the task ends here, for now."""
+        if self._conversation is not None:
+            self._state["awaiting"] = awaiting
+            await self._conversation.note()
+
+    def _noted(self) -> None:
+        """Bring the state up to what goes with the last message."""
+        state, session = self._state, self.session
+        state["todo"] = session.todo
+        if session.kept["approved"]:
+            state["approved"] = sorted(session.kept["approved"])
+        if session.kept["toolbox"]:
+            state["toolbox"] = session.kept["toolbox"]
+        if self._task is not None:
+            state["asked"] = self._task.asked
+
+    async def _answer(self, outcome: Outcome, transcript: list[Message]) -> Any:
+        ask = outcome.clarification
+        if ask is not None:
+            await _Voice(self._ctx, self.session).asked(ask)
+            if self._kept is not None:
+                self._state["awaiting"] = _question(ask)
+            elif self._conversation is None:
+                await self._kept_late(ask, transcript)
+        if self._conversation is not None:
+            self._noted()
+            if ask is not None:
+                self._state["awaiting"] = _question(ask)
+            await self._conversation.note()
+        self._tell(outcome)
+        failure = self._failure(outcome)
+        if failure is not None:
+            raise failure
+        return outcome.text if self._agent.output is None else outcome.value
+
+    async def _kept_late(self, ask: Clarification, transcript: list[Message]) -> None:
+        """A run that nobody wanted to be kept has asked something: only what is kept can be answered."""
+        about = (self.session.id, self._agent.name, self.session.owner)
+        async with self._app.conversations.open(*about) as conversation:
+            for message in transcript:
+                await conversation.keep(message)
+            conversation.transcript.extend(transcript)
+            conversation.state["awaiting"] = _question(ask)
+            await conversation.note()
+
+    def _tell(self, outcome: Outcome) -> None:
+        usage = outcome.usage
+        told: dict[str, Any] = {"exit": outcome.exit.value, "iterations": outcome.iterations}
+        told["usage"] = {"input": usage.input, "output": usage.output, "cost": usage.cost}
+        told["toolCalls"] = [{"name": name, "tool_call_id": id} for name, id in outcome.calls]
+        if self._conversation is not None or outcome.clarification is not None:
+            told["conversation"] = self.session.id
+        self._ctx.told_meta = {"agent": told}
+
+    def _failure(self, outcome: Outcome) -> Failure | None:
+        """What an exit without an answer is told as."""
+        details: dict[str, Any] = {"iterations": outcome.iterations}
+        details["tool_calls_executed"] = [{"name": name, "tool_call_id": id} for name, id in outcome.calls]
+        if self._conversation is not None:
+            details["conversation"] = self.session.id
+        if outcome.clarification is not None:
+            ask = outcome.clarification
+            return ClarifyRequested(
+                ask.question, details={**details, **_question(ask), "conversation": self.session.id}
+            )
+        if outcome.exit is Exit.iteration_cap and not (outcome.text and self._agent.output is None):
+            told = f"The agent did not finish within {outcome.iterations} steps. Allow more, or ask for less."
+            return MaxIterationsReached(told, details={**details, "partial_content": outcome.text})
+        if outcome.exit is Exit.tool_rejected:
+            return ToolDenied("The run ended: a tool that it wanted to use was declined.", details=details)
+        if outcome.exit is Exit.over_budget:
+            return _over(outcome, details, self._policy)
+        return None
+
+
+def _over(outcome: Outcome, details: dict[str, Any], policy: Policy) -> Failure:
+    limits = policy.limits
+    if outcome.reason == "context":
+        told = "The conversation does not fit into the model's window any more. Begin another, or use a larger model."
+        return ContextOverflow(told, details=details)
+    if outcome.reason == "tool_calls":
+        return MaxToolCalls(f"The agent made more than {limits.tool_calls} calls of tools.", details=details)
+    most = getattr(limits, outcome.reason)
+    spent = {"tokens": f"{most} tokens", "cost": f"{most} US dollars", "seconds": f"{most:g} seconds"}
+    return BudgetExceeded(
+        f"The run used up what it may: {spent[outcome.reason]}.", details={**details, "limit": outcome.reason}
+    )
+
+
+def _policy(policy: Policy, ctx: Context) -> Policy:
+    if not ctx.metadata.get(CHAT):
+        return policy
+    return replace(policy, stop_on_rejection=True, dedupe_notice=True, wrap_up=True)
+
+
+def _chosen(ctx: Context) -> str | None:
+    """The model that the gateway was told to use. It stands in what the gateway vouches for, where callers cannot."""
+    auth = ctx.auth
+    if not isinstance(auth, Mapping) or auth.get("type") != "gateway":
+        return None
+    model = auth.get("model")
+    return model if isinstance(model, str) else None
+
+
+def _question(ask: Clarification) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": ask.id, "question": ask.question, "allow_multiple": ask.allow_multiple}
+    if ask.options:
+        told["options"] = list(ask.options)
+    return told
+
+
+class _TaskOperator:
+    """Whoever answers a task's questions, at whatever time: the task waits for it without being run."""
+
+    def __init__(self, task: Durable, pausing: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        self._task = task
+        self._pausing = pausing
+
+    async def approve(self, ask: Approval) -> Verdict:
+        about = {"id": ask.id, "tool": ask.tool, "input": ask.input, "agent": ask.agent}
+        question = f"May {ask.agent} use {ask.tool}?"
+        choice = ("approve", "deny")
+        answer = await self._asked(ask.id, question, choice, auth=True, details={"approval": about})
+        said = answer[0] if isinstance(answer, list) and answer else answer
+        return Verdict(isinstance(said, str) and said.strip().lower() in ("approve", "yes", "y", "true"))
+
+    async def clarify(self, ask: Clarification) -> str | list[str] | None:
+        answer = await self._asked(ask.id, ask.question, ask.options, allow_multiple=ask.allow_multiple)
+        if isinstance(answer, list):
+            return [str(each) for each in answer]
+        return answer if isinstance(answer, str) else _json.dumps(answer)
+
+    async def _asked(self, id: str, question: str, options: Sequence[str], **about: Any) -> Any:
+        try:
+            return self._task.ask(question, options, **about)
+        except Failure:
+            await self._pausing({"id": id, "question": question})
+            raise
+
+
+class _Voice:
+    """Tells those who stream the call what the agent does."""
+
+    __slots__ = ("_ctx", "_session", "heard")
+
+    def __init__(self, ctx: Context, session: Session) -> None:
+        self._ctx = ctx
+        self._session = session
+        self.heard = ctx.heard
+
+    def delta(self, text: str) -> Awaitable[None]:
+        return self._ctx.delta(text)
+
+    def thought(self, text: str) -> Awaitable[None]:
+        return self._ctx.activity("thinking", "Thinking", None, text=text)
+
+    def called(self, call: ToolCall) -> Awaitable[None]:
+        if not self.heard:
+            return READY
+        try:
+            arguments = _json.loads(call.arguments) if call.arguments else {}
+        except ValueError:
+            arguments = call.arguments
+        return self._ctx.activity(
+            "tool_call", call.name, None, id=call.id, name=call.name, arguments=arguments
+        )
+
+    def answered(self, call: ToolCall, envelope: str, seconds: float) -> Awaitable[None]:
+        if not self.heard:
+            return READY
+        ok = not wire.is_error(envelope)
+        shown = envelope if len(envelope) <= _SHOWN else wire.truncate(envelope, _SHOWN)
+        about = {"id": call.id, "name": call.name, "ok": ok, "duration_ms": round(seconds * 1000)}
+        return self._ctx.activity("tool_result", call.name, None, **about, envelope=shown)
+
+    def asked(self, ask: Clarification) -> Awaitable[None]:
+        return self._ctx.activity("clarification", ask.question, None, **_question(ask))
+
+    def used(self, usage: Usage) -> Awaitable[None]:
+        if not self.heard:
+            return READY
+        return self._ctx.activity(
+            "usage", "Usage", None, input=usage.input, output=usage.output, cost=usage.cost
+        )

@@ -1,0 +1,64 @@
+"""An MCP server in an app: its tools are the app's actions once it is connected, and it ends when the app stops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fairlead.failures import Failure
+from fairlead.runtime import App
+from fairlead.tools.mcp.server import AnyAction, McpServer
+from fairlead.tools.remote import secrets_of
+
+
+def add_mcp(app: App, server: McpServer, *, connect: bool = False) -> McpServer:
+    """Give a server to an app.
+
+    The app's secrets are the server's, and the app's end is its end. Nothing is started here: the server is
+    connected when somebody awaits `server.connect()`, or by the app's start with `connect=True`, which a dead
+    server does not break. From then on its tools are actions of the app.
+    """
+    if server.secrets is None:
+        server.secrets = secrets_of(app)
+
+    async def living() -> AsyncIterator[McpServer]:
+        if connect:
+            await _tried(server)
+        try:
+            yield server
+        finally:
+            await server.close()
+
+    living.__name__ = f"mcp_{server.name}"
+    app.service(living)
+    server.watch(lambda actions: _offer(app, server, actions))
+    return server
+
+
+async def _tried(server: McpServer) -> None:
+    try:
+        await server.connect()
+    except Failure as failure:
+        logging.getLogger(f"fairlead.mcp.{server.name}").warning("%s", failure)
+
+
+def _offer(app: App, server: McpServer, actions: list[AnyAction]) -> None:
+    """Add what the app does not have. A tool that changed has a newer version, which callers then get.
+
+    A name that is somebody else's stays theirs: no server can put itself in the place of an action.
+    """
+    catalogue = app.catalogue
+    new: list[AnyAction] = []
+    for action in actions:
+        there = catalogue.find(action.name)
+        if there is not None and _server_of(there) != server.name:
+            tool = action.metadata["mcp"]["tool"]
+            server.left_out[tool] = f"The app has another action {action.name!r}. Give the server a prefix."
+        elif catalogue.find(f"{action.name}@{action.version}") is None:
+            new.append(action)
+    catalogue.add_all(new)
+
+
+def _server_of(action: AnyAction) -> Any:
+    return action.metadata.get("mcp", {}).get("server")

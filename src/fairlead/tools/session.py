@@ -1,0 +1,33 @@
+"""What built-in tools know of the conversation that they are called in. Whoever runs the conversation sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+
+@dataclass(slots=True)
+class Session:
+    """A conversation while it is run."""
+
+    id: str
+    agent: str = ""
+    #: The stable text of whoever the conversation belongs to.
+    owner: str = ""
+    #: The list that `todo` keeps, as Markdown.
+    todo: str | None = None
+    #: Commands that were run in this turn.
+    commands: int = 0
+    #: Known secret values by name; what tools show of the outside is masked with them.
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    #: Where relative paths begin, for tools that were given no root of their own.
+    root: Path | None = None
+    #: What other tools keep for the length of the conversation, by the tool.
+    kept: dict[str, Any] = field(default_factory=dict)
+
+
+#: The conversation that a tool is called in; None for a call of its own.
+SESSION: Final[ContextVar[Session | None]] = ContextVar("fairlead_session", default=None)

@@ -1,0 +1,454 @@
+"""Every provider's protocol, against servers on this machine that speak it, and break it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fairlead.agents.models import (
+    Delta,
+    Image,
+    Message,
+    Model,
+    Models,
+    Reply,
+    Request,
+    Retries,
+    Settings,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from fairlead.failures import Failure, Kind
+from fairlead.failures.runtime import ApiError
+from model_servers import SPEECHES, Answer, HangUp, ModelServer, Said, Silence, Streamed
+
+KEY = "test-key-Zx81vQ0pLm37Rt"
+HELLO = Request([Message("system", "Be kind."), Message("user", "Hello")])
+ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+
+
+@pytest.fixture(params=SPEECHES, ids=lambda speech: str(speech.kind))
+def speech(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class Pauses:
+    """Waits that take no time, and are remembered."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+
+@asynccontextmanager
+async def talking(
+    speech: Any,
+    *answers: Any,
+    pauses: Pauses | None = None,
+    environ: dict[str, str] | None = None,
+    **retries: Any,
+) -> AsyncIterator[tuple[Model, ModelServer]]:
+    async with ModelServer(*answers).run() as server:
+        base = f"{server.url}/v1" if speech.kind == "openai" else server.url
+        models = Models(
+            providers={"acme": {"kind": speech.kind, "base_url": base, "api_key_env": "ACME_KEY"}},
+            retries=Retries(pause=pauses or Pauses(), chance=lambda: 0.0, **retries),
+            environ={"ACME_KEY": KEY} if environ is None else environ,
+        )
+        try:
+            yield models.resolve("acme/m-1"), server
+        finally:
+            await models.close()
+
+
+async def whole(model: Model, request: Request) -> Reply:
+    return await model.reply(request)
+
+
+async def streamed(model: Model, request: Request) -> Reply:
+    async for each in model.stream(request):
+        last = each
+    assert isinstance(last, Reply)
+    return last
+
+
+Asking = Callable[[Model, Request], Awaitable[Reply]]
+both = pytest.mark.parametrize("ask", [whole, streamed])
+
+
+def answer(speech: Any, ask: Asking, said: Said) -> Any:
+    return Answer(speech.whole(said)) if ask is whole else Streamed(speech.pieces(said))
+
+
+@both
+async def test_an_answer_is_read_with_its_usage(speech: Any, ask: Asking) -> None:
+    async with talking(speech, answer(speech, ask, Said("Good day."))) as (model, _):
+        reply = await ask(model, HELLO)
+    assert (reply.text, reply.calls, reply.stop, reply.model) == ("Good day.", (), "stop", "m-1")
+    assert reply.usage == Usage(*speech.counted)
+
+
+async def test_a_streamed_answer_comes_in_pieces_and_then_whole(speech: Any) -> None:
+    said = Said("Good day.", reasoning="They greet.")
+    async with talking(speech, Streamed(speech.pieces(said))) as (model, _):
+        events = [each async for each in model.stream(HELLO)]
+    deltas = [each for each in events[:-1] if isinstance(each, Delta)]
+    assert "".join(each.text for each in deltas) == "Good day."
+    assert "".join(each.reasoning for each in deltas) == "They greet."
+    assert len([each for each in deltas if each.text]) == 2
+    last = events[-1]
+    assert isinstance(last, Reply)
+    assert (last.text, last.reasoning) == ("Good day.", "They greet.")
+
+
+@both
+async def test_several_tool_calls_are_read_in_order(speech: Any, ask: Asking) -> None:
+    said = Said("Wait.", calls=(("c1", "add", {"a": 1}), ("c2", "add", {"a": 2})), stop="tool_calls")
+    async with talking(speech, answer(speech, ask, said)) as (model, _):
+        reply = await ask(model, Request([Message("user", "Add")], [ADD]))
+    assert reply.stop == "tool_calls"
+    assert [(call.id, call.name, call.arguments.replace(" ", "")) for call in reply.calls] == [
+        ("c1", "add", '{"a":1}'),
+        ("c2", "add", '{"a":2}'),
+    ]
+
+
+@both
+@pytest.mark.parametrize("stop", ["length", "filtered"])
+async def test_an_answer_that_was_cut_off_says_why(speech: Any, ask: Asking, stop: str) -> None:
+    async with talking(speech, answer(speech, ask, Said("Good", stop=stop))) as (model, _):
+        assert (await ask(model, HELLO)).stop == stop
+
+
+@both
+async def test_an_unknown_reason_for_stopping_is_an_api_error(speech: Any, ask: Asking) -> None:
+    async with talking(speech, answer(speech, ask, Said("Good", stop="because"))) as (model, server):
+        with pytest.raises(ApiError):
+            await ask(model, HELLO)
+        assert len(server.asked) == 1
+
+
+async def test_a_body_with_missing_fields_is_an_api_error(speech: Any) -> None:
+    for body in speech.broken:
+        async with talking(speech, Answer(body)) as (model, server):
+            with pytest.raises(ApiError):
+                await model.reply(HELLO)
+            assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"choices": [', b"\xff\xfe"])
+async def test_a_body_that_is_not_json_is_an_api_error(speech: Any, body: bytes) -> None:
+    async with talking(speech, Answer(body)) as (model, _):
+        with pytest.raises(ApiError):
+            await model.reply(HELLO)
+
+
+@both
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+async def test_a_status_that_passes_is_tried_again(speech: Any, ask: Asking, status: int) -> None:
+    pauses = Pauses()
+    failing = Answer(speech.error("busy"), status)
+    good = answer(speech, ask, Said("Good day."))
+    async with talking(speech, failing, failing, good, pauses=pauses) as (model, server):
+        assert (await ask(model, HELLO)).text == "Good day."
+    assert len(server.asked) == 3
+    assert pauses.waited[1] > pauses.waited[0] > 0
+
+
+async def test_a_wished_wait_is_waited(speech: Any) -> None:
+    pauses = Pauses()
+    busy = Answer(speech.error("slow down"), 429, {"Retry-After": "7"})
+    async with talking(speech, busy, Answer(speech.whole(Said("Hi"))), pauses=pauses) as (model, _):
+        await model.reply(HELLO)
+    assert 7 <= pauses.waited[0] < 8
+
+
+async def test_a_wait_beyond_the_budget_is_not_waited(speech: Any) -> None:
+    busy = Answer(speech.error("slow down"), 429, {"Retry-After": "3600"})
+    async with talking(speech, busy) as (model, server):
+        with pytest.raises(ApiError) as caught:
+            await model.reply(HELLO)
+    assert (len(server.asked), caught.value.kind, caught.value.retry_after) == (1, Kind.rate_limited, 3600)
+
+
+async def test_tries_come_to_an_end(speech: Any) -> None:
+    async with talking(speech, Answer(speech.error("no"), 503), attempts=3) as (model, server):
+        with pytest.raises(ApiError) as caught:
+            await model.reply(HELLO)
+    assert len(server.asked) == 3
+    assert caught.value.details["status"] == 503
+    assert caught.value.details["attempts"] == 3
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+async def test_a_refused_request_is_not_sent_again(speech: Any, status: int) -> None:
+    async with talking(speech, Answer(speech.error("no such thing"), status)) as (model, server):
+        with pytest.raises(ApiError) as caught:
+            await model.reply(HELLO)
+    assert (len(server.asked), caught.value.details["status"]) == (1, status)
+
+
+async def test_a_conversation_that_is_too_long_says_so(speech: Any) -> None:
+    body = speech.error("prompt is too long: maximum context length is 10 tokens")
+    async with talking(speech, Answer(body, 400)) as (model, _):
+        with pytest.raises(ApiError) as caught:
+            await model.reply(HELLO)
+    assert caught.value.details["reason"] == "context_overflow"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_key_names_where_it_is_set(speech: Any, status: int) -> None:
+    async with talking(speech, Answer(speech.error("bad key"), status)) as (model, server):
+        with pytest.raises(Failure) as caught:
+            await model.reply(HELLO)
+    assert (len(server.asked), caught.value.kind) == (1, Kind.misconfigured)
+    assert "ACME_KEY" in caught.value.message
+
+
+async def test_a_missing_key_names_where_to_set_it(speech: Any) -> None:
+    async with talking(speech, Answer({}), environ={}) as (model, server):
+        with pytest.raises(Failure) as caught:
+            await model.reply(HELLO)
+    assert (server.asked, caught.value.kind) == ([], Kind.misconfigured)
+    assert "ACME_KEY" in caught.value.message
+
+
+@both
+async def test_a_connection_that_breaks_before_the_answer_is_made_again(speech: Any, ask: Asking) -> None:
+    async with talking(speech, HangUp(), answer(speech, ask, Said("Good day."))) as (model, server):
+        assert (await ask(model, HELLO)).text == "Good day."
+    assert len(server.asked) == 2
+
+
+@both
+async def test_a_server_that_is_not_there_is_an_api_error(speech: Any, ask: Asking) -> None:
+    async with talking(speech, HangUp()) as (model, server):
+        with pytest.raises(ApiError) as caught:
+            await ask(model, HELLO)
+    assert caught.value.kind is Kind.unavailable
+    assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize("cut", [True, False])
+async def test_a_stream_that_breaks_off_is_an_api_error_and_not_tried_again(speech: Any, cut: bool) -> None:
+    pieces = speech.pieces(Said("Good day."))
+    kept = {"openai": 3, "anthropic": 4, "google": 2}[speech.kind]
+    seen: list[Any] = []
+
+    async def watch(model: Model) -> None:
+        async for each in model.stream(HELLO):
+            seen.append(each)
+
+    async with talking(speech, Streamed(pieces[:kept], cut=cut)) as (model, server):
+        with pytest.raises(ApiError):
+            await watch(model)
+    assert len(server.asked) == 1
+    assert seen
+    assert not any(isinstance(each, Reply) for each in seen)
+
+
+async def test_an_error_within_a_stream_is_an_api_error(speech: Any) -> None:
+    from model_servers import event
+
+    pieces = [*speech.pieces(Said("Good day."))[:4], event(speech.error("overloaded"), "error")]
+    async with talking(speech, Streamed(pieces)) as (model, server):
+        with pytest.raises(ApiError):
+            await streamed(model, HELLO)
+    assert len(server.asked) == 1
+
+
+async def test_leaving_a_stream_ends_the_request_at_the_provider(speech: Any) -> None:
+    pieces = speech.pieces(Said("Good day."))
+    async with talking(speech, Streamed([*pieces[:-2], asyncio.Event()])) as (model, server):
+        events: Any = model.stream(HELLO)
+        await anext(events)
+        await events.aclose()
+        await asyncio.wait_for(server.left.wait(), 10)
+
+
+@both
+async def test_a_request_that_is_cancelled_ends_at_the_provider(speech: Any, ask: Asking) -> None:
+    async with talking(speech, Silence()) as (model, server):
+        asking = asyncio.ensure_future(ask(model, HELLO))
+        await asyncio.wait_for(server.came.wait(), 30)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await asyncio.wait_for(server.left.wait(), 10)
+
+
+@both
+async def test_a_server_that_says_nothing_is_left_in_time(speech: Any, ask: Asking) -> None:
+    async with talking(speech, Silence()) as (model, _):
+        with pytest.raises(ApiError) as caught:
+            await ask(model, Request(HELLO.messages, settings=Settings(timeout=0.2)))
+    assert caught.value.kind is Kind.timeout
+
+
+def told_of(failure: BaseException) -> str:
+    """Everything that anybody could print of a failure."""
+    shown = traceback.TracebackException.from_exception(failure, capture_locals=True)
+    # This file's own variables hold the key.
+    shown.stack = traceback.StackSummary.from_list(
+        [each for each in shown.stack if each.filename != __file__]
+    )
+    chain = [repr(failure.__cause__), repr(failure.__context__)]
+    details = repr(getattr(failure, "details", ""))
+    return "\n".join(["".join(shown.format()), str(failure), repr(failure), details, *chain])
+
+
+@both
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 429, 500])
+async def test_nothing_of_the_key_shows_when_a_server_repeats_it(
+    speech: Any, ask: Asking, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    echo = f"Your key {KEY} (Bearer {KEY}), which ends in {KEY[-12:]} and begins with {KEY[:10]}***"
+    bodies = [speech.error(echo), echo, {"detail": echo, "choices": [{"finish_reason": echo}]}]
+    caplog.set_level(logging.DEBUG)
+    for body in bodies:
+        async with talking(speech, Answer(body, status, {"x-echo": "none"}), attempts=2) as (model, _):
+            with pytest.raises(Failure) as caught:
+                await ask(model, HELLO)
+            shown = told_of(caught.value) + repr(model) + caplog.text
+        assert not any(KEY[at : at + 8] in shown for at in range(len(KEY) - 7))
+
+
+async def test_a_failure_of_a_request_has_no_cause_that_holds_the_request(speech: Any) -> None:
+    async with talking(speech, Answer(speech.error("no"), 400)) as (model, _):
+        with pytest.raises(ApiError) as caught:
+            await model.reply(HELLO)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+async def test_what_a_provider_wants_back_is_sent_back_as_it_was(speech: Any) -> None:
+    said = Said(calls=(("c1", "add", {"a": 1}),), reasoning="Hm.", stop="tool_calls", signature="c2lnbmVk")
+    good = Answer(speech.whole(Said("Done.")))
+    async with talking(speech, Streamed(speech.pieces(said)), good) as (model, server):
+        reply = await streamed(model, Request([Message("user", "Add")], [ADD]))
+        result = Message("tool", '{"ok":true}', call_id="c1", name="add")
+        await model.reply(Request([Message("user", "Add"), reply.message(), result], [ADD]))
+    assert reply.kept is not None
+    assert "c2lnbmVk" in repr(server.asked[1].body)
+
+
+async def test_a_picture_is_sent(speech: Any) -> None:
+    message = Message("user", "What is it?", images=(Image(b"\x89PNG", "image/png"),))
+    async with talking(speech, Answer(speech.whole(Said("A dot.")))) as (model, server):
+        await model.reply(Request([message]))
+    assert "iVBORw==" in repr(server.asked[0].body)
+    assert "image/png" in repr(server.asked[0].body)
+
+
+CHOICES = {
+    ("openai", "auto"): "auto",
+    ("openai", "required"): "required",
+    ("openai", "none"): "none",
+    ("openai", "add"): {"type": "function", "function": {"name": "add"}},
+    ("anthropic", "auto"): {"type": "auto"},
+    ("anthropic", "required"): {"type": "any"},
+    ("anthropic", "none"): {"type": "none"},
+    ("anthropic", "add"): {"type": "tool", "name": "add"},
+    ("google", "auto"): {"mode": "AUTO"},
+    ("google", "required"): {"mode": "ANY"},
+    ("google", "none"): {"mode": "NONE"},
+    ("google", "add"): {"mode": "ANY", "allowedFunctionNames": ["add"]},
+}
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "none", "add"])
+async def test_whether_tools_are_called_is_told(speech: Any, choice: str) -> None:
+    async with talking(speech, Answer(speech.whole(Said("Hi")))) as (model, server):
+        await model.reply(Request([Message("user", "Add")], [ADD], choice))
+    body = server.asked[0].body
+    sent = body["toolConfig"]["functionCallingConfig"] if speech.kind == "google" else body["tool_choice"]
+    assert sent == CHOICES[speech.kind, choice]
+
+
+async def test_settings_and_the_form_of_the_output_are_told(speech: Any) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    settings = Settings(temperature=0.5, max_tokens=100, stop=("END",))
+    async with talking(speech, Answer(speech.whole(Said('{"n":1}')))) as (model, server):
+        await model.reply(Request(HELLO.messages, output=schema, settings=settings))
+    body = server.asked[0].body
+    if speech.kind == "google":
+        config = body["generationConfig"]
+        assert (config["temperature"], config["maxOutputTokens"], config["stopSequences"]) == (
+            0.5,
+            100,
+            ["END"],
+        )
+        assert config["responseMimeType"] == "application/json"
+        assert body["systemInstruction"]["parts"][0]["text"] == "Be kind."
+    elif speech.kind == "anthropic":
+        assert (body["temperature"], body["max_tokens"], body["stop_sequences"]) == (0.5, 100, ["END"])
+        assert body["output_config"]["format"] == {"type": "json_schema", "schema": schema}
+        assert body["system"] == "Be kind."
+    else:
+        assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.5, 100, ["END"])
+        assert body["response_format"]["json_schema"]["schema"] == schema
+        assert body["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+@pytest.mark.parametrize("effort", ["off", "low", "high"])
+async def test_how_much_to_think_is_told(speech: Any, effort: Any) -> None:
+    async with talking(speech, Answer(speech.whole(Said("Hi")))) as (model, server):
+        await model.reply(Request(HELLO.messages, settings=Settings(reasoning=effort)))
+    body = server.asked[0].body
+    if speech.kind == "openai":
+        assert body["reasoning_effort"] == ("none" if effort == "off" else effort)
+    elif speech.kind == "anthropic":
+        assert ("thinking" in body) == (effort != "off")
+    else:
+        # The library writes it in its own spelling, which the service reads as well.
+        thinking = body["generationConfig"]["thinkingConfig"]
+        assert thinking.get("includeThoughts", thinking.get("include_thoughts")) == (effort != "off")
+
+
+async def test_results_of_a_batch_follow_the_calls_they_answer(speech: Any) -> None:
+    calls = (ToolCall("add", '{"a":1}', "c1"), ToolCall("add", "not json", "c2"))
+    turns = [
+        Message("user", "Add"),
+        Message("assistant", "", calls),
+        Message("tool", '{"ok":true}', call_id="c1", name="add"),
+        Message("tool", '{"ok":false}', call_id="c2", name="add"),
+        Message("user", "And?"),
+    ]
+    async with talking(speech, Answer(speech.whole(Said("Hi")))) as (model, server):
+        await model.reply(Request(turns, [ADD]))
+    body = server.asked[0].body
+    if speech.kind == "openai":
+        assert [each["role"] for each in body["messages"]] == ["user", "assistant", "tool", "tool", "user"]
+        assert [each.get("tool_call_id") for each in body["messages"][2:4]] == ["c1", "c2"]
+    elif speech.kind == "anthropic":
+        assert [each["role"] for each in body["messages"]] == ["user", "assistant", "user"]
+        results = body["messages"][2]["content"]
+        assert [each.get("tool_use_id") for each in results[:2]] == ["c1", "c2"]
+        assert [each.get("is_error", False) for each in results[:2]] == [False, True]
+    else:
+        assert [each["role"] for each in body["contents"]] == ["user", "model", "user"]
+        assert [each["functionResponse"]["id"] for each in body["contents"][2]["parts"][:2]] == ["c1", "c2"]
+
+
+async def test_prices_of_the_configuration_make_the_cost(speech: Any) -> None:
+    async with ModelServer(Answer(speech.whole(Said("Hi")))).run() as server:
+        base = f"{server.url}/v1" if speech.kind == "openai" else server.url
+        models = Models(
+            providers={"acme": {"kind": speech.kind, "base_url": base}},
+            prices={"acme/m-1": {"input": 10.0, "cache_read": 1.0, "output": 100.0}},
+            environ={"OPENAI_API_KEY": "other", "ANTHROPIC_API_KEY": "other", "GEMINI_API_KEY": "other"},
+        )
+        reply = await models.resolve("acme/m-1").reply(HELLO)
+        await models.close()
+    written = speech.counted[3]
+    assert reply.usage.cost == pytest.approx(((12 - written) * 10 + written * 10 + 8 * 1 + 5 * 100) / 1e6)
+    # A provider of one's own is not given the key of another.
+    assert "other" not in repr(server.asked[0].headers)

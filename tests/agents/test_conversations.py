@@ -1,0 +1,227 @@
+"""Conversations are kept in the store: found again, gone on with by one run at a time, and forgotten when asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.agents import Conversations
+from fairlead.agents.conversations import LEASE
+from fairlead.agents.models.model import Message, ToolCall
+from fairlead.failures import Failure, Kind
+from fairlead.store import Store, open_store
+from fairlead.store.moving import copy
+
+
+class Time:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    opened = open_store("shop", url=store_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def conversations(store: Store, time: Time) -> Conversations:
+    return Conversations(store, time)
+
+
+async def say(
+    conversations: Conversations, id: str, *texts: str, owner: str = "ada", agent: str = "clerk"
+) -> None:
+    async with conversations.open(id, agent, owner) as opened:
+        for text in texts:
+            await opened.keep(Message("user", text))
+
+
+async def test_what_was_said_is_there_again_as_it_was(conversations: Conversations) -> None:
+    said = [
+        Message("user", "Hi.\nThere – ünïcode \U0001f600"),
+        Message("assistant", "", (ToolCall("add", '{"a":1}', "call_1"),), reasoning="Hm.", kept={"x": [1]}),
+        Message("tool", '{"ok":true}', call_id="call_1", name="add"),
+    ]
+    async with conversations.open("c1", "clerk", "ada") as opened:
+        for message in said:
+            await opened.keep(message)
+        opened.state["todo"] = "- [ ] x"
+        await opened.note()
+    async with conversations.open("c1", "clerk", "ada") as opened:
+        assert opened.transcript == said
+        assert opened.state == {"todo": "- [ ] x"}
+
+
+async def test_words_that_no_database_can_keep_are_kept_as_far_as_can_be(
+    conversations: Conversations,
+) -> None:
+    await say(conversations, "c1", "whale \x00 \ud800 song")
+    _, (kept,) = await conversations.get("c1", "ada")
+    assert kept.content.startswith("whale")
+    assert len(await conversations.find("whale", "ada")) == 1
+
+
+async def test_a_conversation_is_titled_by_its_first_message(conversations: Conversations) -> None:
+    await say(conversations, "c1", "  Wipe\nthe shelf " + "x" * 200, "And more.")
+    about, _ = await conversations.get("c1", "ada")
+    assert about.title is not None
+    assert about.title.startswith("Wipe the shelf x")
+    assert len(about.title) == 80
+    await conversations.rename("c1", "ada", "Shelves")
+    assert (await conversations.get("c1", "ada"))[0].title == "Shelves"
+
+
+async def test_pages_of_conversations_go_from_the_newest_to_the_oldest(
+    conversations: Conversations, time: Time
+) -> None:
+    for number in range(5):
+        time.now += 1
+        await say(conversations, f"c{number}", "Hi.")
+    await say(conversations, "other", "Hi.", owner="bob")
+    first = await conversations.page("ada", limit=3)
+    rest = await conversations.page("ada", limit=3, before=first[-1])
+    assert [each.id for each in first + rest] == ["c4", "c3", "c2", "c1", "c0"]
+    assert await conversations.page("ada", agent="nobody") == []
+
+
+@pytest.mark.parametrize("id", ["", "x" * 201, "a\nb"])
+async def test_an_id_that_cannot_be_one_is_refused(conversations: Conversations, id: str) -> None:
+    with pytest.raises(Failure) as refused:
+        await say(conversations, id, "Hi.")
+    assert refused.value.kind is Kind.invalid_input
+
+
+async def test_a_conversation_with_another_agent_is_not_gone_on_with(conversations: Conversations) -> None:
+    await say(conversations, "c1", "Hi.")
+    with pytest.raises(Failure) as refused:
+        await say(conversations, "c1", "Hi.", agent="cook")
+    assert refused.value.kind is Kind.conflict
+    await say(conversations, "c1", "And it is free again.")
+
+
+async def test_another_s_conversation_is_as_good_as_missing(conversations: Conversations) -> None:
+    await say(conversations, "c1", "Hi.")
+    for attempt in (
+        say(conversations, "c1", "Hi.", owner="bob"),
+        conversations.get("c1", "bob"),
+        conversations.rename("c1", "bob", "Mine"),
+        conversations.clear("c1", "bob"),
+        conversations.delete("c1", "bob"),
+    ):
+        with pytest.raises(Failure) as refused:
+            await attempt
+        assert refused.value.kind is Kind.not_found
+    _, kept = await conversations.get("c1", "ada")
+    assert len(kept) == 1
+
+
+async def test_one_who_waits_too_long_is_told_so(conversations: Conversations) -> None:
+    async with conversations.open("c1", "clerk", "ada"):
+        with pytest.raises(Failure) as refused:
+            async with conversations.open("c1", "clerk", "ada", patience=0.01):
+                pass
+    assert refused.value.kind is Kind.busy
+
+
+async def test_the_next_one_begins_as_soon_as_the_first_ends(conversations: Conversations) -> None:
+    order: list[str] = []
+    started = asyncio.Event()
+
+    async def first() -> None:
+        async with conversations.open("c1", "clerk", "ada") as opened:
+            started.set()
+            await opened.keep(Message("user", "One."))
+            order.append("first ends")
+
+    async def second() -> None:
+        await started.wait()
+        async with conversations.open("c1", "clerk", "ada") as opened:
+            order.append("second begins")
+            assert [each.content for each in opened.transcript] == ["One."]
+
+    await asyncio.gather(first(), second())
+    assert order == ["first ends", "second begins"]
+
+
+async def test_a_conversation_whose_run_is_gone_is_taken_over_and_the_ghost_cannot_write(
+    conversations: Conversations, time: Time
+) -> None:
+    async with conversations.open("c1", "clerk", "ada") as ghost:
+        time.now += LEASE + 1
+        await say(conversations, "c1", "I am alive.")
+        with pytest.raises(Failure) as refused:
+            await ghost.keep(Message("user", "I am not."))
+        assert refused.value.kind is Kind.conflict
+        with pytest.raises(Failure):
+            await ghost.note()
+    _, kept = await conversations.get("c1", "ada")
+    assert [each.content for each in kept] == ["I am alive."]
+
+
+async def test_what_is_forgotten_is_found_no_more(conversations: Conversations) -> None:
+    await say(conversations, "c1", "The blue whale.")
+    await say(conversations, "c2", "The blue bird.")
+    await conversations.clear("c1", "ada")
+    await conversations.delete("c2", "ada")
+    assert await conversations.find("blue", "ada") == []
+    about, kept = await conversations.get("c1", "ada")
+    assert (about.messages, kept) == (0, [])
+
+
+async def test_old_conversations_are_pruned_and_those_in_use_are_not(
+    conversations: Conversations, time: Time
+) -> None:
+    await say(conversations, "old", "Hi.")
+    async with conversations.open("used", "clerk", "ada"):
+        time.now += 10
+        await say(conversations, "new", "Hi.")
+        assert await conversations.prune(5) == 1
+    assert sorted(each.id for each in await conversations.page("ada")) == ["new", "used"]
+
+
+async def test_words_find_what_was_said_with_all_of_them_in_any_case(conversations: Conversations) -> None:
+    await say(conversations, "c1", "The Blue whale sings.", "Nothing here.")
+    await say(conversations, "c2", "Whales are not fish.", owner="bob")
+    (found,) = await conversations.find("whale BLUE", "ada")
+    assert (found.conversation, found.position, found.role) == ("c1", 0, "user")
+    assert found.text == "The Blue whale sings."
+    assert await conversations.find("whale red", "ada") == []
+
+
+@pytest.mark.parametrize(
+    "words", ['"', "AND OR", "a* NEAR(", "'; DROP TABLE messages; --", "\x00", "  ", "-x", "col:y"]
+)
+async def test_words_have_no_grammar(conversations: Conversations, words: str) -> None:
+    await say(conversations, "c1", "The blue whale sings.")
+    assert await conversations.find(words, "ada") == []
+
+
+async def test_what_tools_said_is_not_found(conversations: Conversations) -> None:
+    async with conversations.open("c1", "clerk", "ada") as opened:
+        await opened.keep(Message("tool", "the blue whale", call_id="x", name="t"))
+    assert await conversations.find("whale", "ada") == []
+
+
+async def test_what_was_said_is_found_after_a_move_to_another_database(
+    conversations: Conversations, store: Store, time: Time, tmp_path: Path
+) -> None:
+    await say(conversations, "c1", "The blue whale sings.")
+    with open_store(url=f"sqlite:///{tmp_path}/moved.db") as moved:
+        copy(store, moved, lambda *_: None)
+        (found,) = await Conversations(moved, time).find("whale", "ada")
+    assert found.conversation == "c1"
