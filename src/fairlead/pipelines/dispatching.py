@@ -1,0 +1,245 @@
+"""Tools of an agent: found by name, agreed to, checked on the way in and out. What goes wrong is data for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead import _json
+from fairlead.agents.operator import Approval, Verdict
+from fairlead.failures import Failure, from_exception
+from fairlead.failures import runtime as wire
+from fairlead.failures.runtime import (
+    ConfigError,
+    InternalError,
+    LoadError,
+    ParseError,
+    PipelineError,
+    ToolDenied,
+    ToolNestingError,
+    ToolNotLowerable,
+    UnknownTool,
+    ValidationError,
+)
+from fairlead.pipelines.expressions import ERRORS, Typed, compiled, told
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.program import Process
+from fairlead.pipelines.running import call
+from fairlead.pipelines.validating import checker, refusal
+
+if TYPE_CHECKING:
+    from fairlead.actions import Action
+    from fairlead.tools.mcp import McpServer
+
+#: Built-in tools that ask the operator unless their settings say otherwise.
+_ASKING: Final = frozenset(("write", "edit", "delete", "exec"))
+#: A pipeline may call another, which calls another, so deep.
+_DEEPEST: Final = 8
+#: Made by the compiler, never called.
+INTERNAL: Final = frozenset(("tagger", "log"))
+NOT_LOWERABLE: Final = frozenset(("filter", "merge", "barrier", "project", "empty"))
+NESTED: Final = frozenset(("tool", "lower"))
+
+Ask = Callable[[Approval], Awaitable[Verdict]]
+
+
+class Dispatcher:
+    """What an agent may call."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Process],
+        host: Host,
+        *,
+        agent: str = "",
+        servers: tuple[McpServer, ...] = (),
+        ask: Ask | None = None,
+    ) -> None:
+        self._tools = tools
+        self._host = host
+        self._agent = agent
+        self._servers = servers
+        self._ask = ask
+        self._documents: dict[str, Action[..., Any]] | None = None
+        self._runtime: Any = None
+        self._calls = 0
+
+    async def respond(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to a tool call `{id, name, input}`: its value, or the error object, as text. Never raises."""
+        try:
+            outcome: Any = await self.call(str(request.get("name", "")), request.get("input"))
+        except Failure as failure:
+            outcome = failure
+        except Exception as error:
+            outcome = from_exception(error)
+        return wire.tool_response(str(request.get("id", "")), outcome)
+
+    async def call(self, name: str, value: Any) -> Any:
+        """Call a tool. A text is what a model wrote, and has to be JSON. Raises Failure."""
+        tool = self._tools.get(name)
+        if tool is not None:
+            return await self._own(name, tool, _parsed(name, value))
+        for server in self._servers:
+            for action in server.actions:
+                if action.name == name:
+                    return await self._remote(action, name, _parsed(name, value))
+        message = f"unknown tool: {name} (not found in any MCP server)"
+        raise UnknownTool(message, details={"source": name})
+
+    async def _own(self, name: str, tool: Process, value: Any) -> Any:
+        settings = tool.settings
+        asks = settings.get("approve", settings.get("builtin") in _ASKING)
+        if asks:
+            await self._agreed(name, value)
+        if not checker(tool.inputs[0].type)(value):
+            raise refusal(tool.inputs[0].type, value, name, "input")
+        result = await self._done(name, tool, value)
+        if tool.kind != "discard" and not checker(tool.outputs[0].type)(result):
+            raise refusal(tool.outputs[0].type, result, name, "output")
+        return result
+
+    async def _done(self, name: str, tool: Process, value: Any) -> Any:
+        if tool.kind != "tool":
+            return await self.lowered(name, tool, value)
+        if "builtin" in tool.settings:
+            return await self._builtin(name, str(tool.settings["builtin"]), value)
+        if tool.behind is None:
+            raise ConfigError(f"The tool {name!r} has no process.", details={"source": name})
+        behind = tool.behind
+        while behind.kind == "rebinding" and behind.behind is not None:
+            behind = behind.behind
+        return await self.lowered(name, behind, value)
+
+    async def lowered(self, name: str, process: Process, value: Any) -> Any:
+        """A process as a function: one value in, one out. Raises Failure."""
+        kind, source = process.kind, {"source": name}
+        if kind in NOT_LOWERABLE:
+            message = f"{name!r} is a {kind}, which does not give exactly one output for each input."
+            raise ToolNotLowerable(message, details=source)
+        if kind in NESTED:
+            raise ToolNestingError(f"{name!r} is a tool inside a tool.", details=source)
+        if kind in INTERNAL:
+            raise InternalError(f"{name!r} is a part of the runtime and not callable.", details=source)
+        match kind:
+            case "id":
+                return value
+            case "copy":
+                return [value, value]
+            case "discard":
+                return None
+            case "map":
+                assert isinstance(process.code, str)
+                try:
+                    return compiled(Typed(process.outputs[0].type, process.code))(value)
+                except ERRORS as error:
+                    message = f"{name!r} cannot be computed: {told(error)}."
+                    raise ValidationError(message, details=source) from error
+        if kind == "rebinding" and process.behind is not None:
+            return await self.lowered(name, process.behind, value)
+        return await call(process, value, self._host)
+
+    # The operator
+
+    async def _agreed(self, name: str, value: Any) -> None:
+        if self._host.auto_approve:
+            return
+        self._calls += 1
+        ask = Approval(f"{self._agent or 'call'}-{self._calls}", name, value, self._agent)
+        asked = self._ask or (self._host.operator.approve if self._host.operator is not None else None)
+        if asked is None:
+            message = f"The tool {name!r} needs the operator's yes, and no operator is there."
+            raise ToolDenied(message, details={"source": name})
+        try:
+            verdict = await asked(ask)
+        except Exception as error:
+            verdict = Verdict(False, f"the operator could not be asked: {type(error).__name__}")
+        if not verdict.approve:
+            why = f": {verdict.reason}" if verdict.reason else "."
+            raise ToolDenied(f"The operator declined the tool {name!r}{why}", details={"source": name})
+
+    # Built-in and remote tools
+
+    async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
+        if builtin == "call":
+            return await self._pipeline(name, value)
+        if self._documents is None:
+            from fairlead.tools.documents import documents
+
+            made = documents(self._host.docroot, exec=True)
+            self._documents = {each.name: each for each in made}
+        return await self._invoked(self._documents[builtin], name, value)
+
+    async def _remote(self, action: Action[..., Any], name: str, value: Any) -> Any:
+        if action.requires_confirmation:
+            await self._agreed(name, value)
+        return await self._invoked(action, name, value)
+
+    async def _invoked(self, action: Action[..., Any], name: str, value: Any) -> Any:
+        if self._runtime is None:
+            from fairlead.runtime import Runtime
+
+            self._runtime = Runtime()
+        result = await self._runtime.invoke(action, value, confirm=True)
+        if result.failure is None:
+            return result.data
+        failure: Failure = result.failure
+        failure.details.setdefault("source", name)
+        raise failure
+
+    # Other pipelines
+
+    async def _pipeline(self, name: str, value: Any) -> Any:
+        """`Sys.call`: run a pipeline on one input; its first output is the answer."""
+        if self._host.depth >= _DEEPEST:
+            raise PipelineError(
+                f"Pipelines call each other more than {_DEEPEST} deep.", details={"source": name}
+            )
+        main = self._loaded(name, value)
+        inner = replace(self._host, depth=self._host.depth + 1)
+        try:
+            return await call(main, value.get("input"), inner)
+        except Failure as failure:
+            if isinstance(failure, PipelineError):
+                raise
+            details = {"source": name, "error": wire.render(failure)["error"]}
+            message = f"The called pipeline failed: {failure.message}"
+            raise PipelineError(
+                message, details={**details, "cause": wire.render(failure)}, cause=failure
+            ) from failure
+
+    def _loaded(self, name: str, value: Mapping[str, Any]) -> Process:
+        import os
+
+        from fairlead.pipelines.apps import options_for
+        from fairlead.pipelines.checking import check_file, check_text
+        from fairlead.pipelines.problems import failure_of
+
+        options = options_for(self._host.app, self._host.environ, search_path=self._host.search_path)
+        given = value.get("source")
+        if given is not None:
+            checked = check_text(str(given), options=options)
+        else:
+            path = os.path.join(self._host.docroot or ".", str(value.get("file", "")))
+            try:
+                checked = check_file(path, options)
+            except Failure as failure:
+                raise LoadError(failure.message, details={"source": name, **failure.details}) from failure
+        if checked.errors:
+            syntax = given is not None and any(each.rule == "syntax" for each in checked.errors)
+            wrong = failure_of(checked.errors, ParseError if syntax else LoadError)
+            wrong.details["source"] = name
+            raise wrong
+        assert checked.main is not None
+        return checked.main
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """What a model wrote as arguments; what is a value already stays as it is."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return _json.loads(value or b"{}")
+    except ValueError as error:
+        message = f"The arguments for {name!r} are not JSON."
+        raise ParseError(message, details={"source": name}, cause=error) from error

@@ -1,0 +1,147 @@
+"""Pipelines as durable tasks: what each step gave is on disk before anything follows from it.
+
+When a process dies, the task's next run sends the same messages in: steps that are known are not done again, and the
+rest is done now. So each message goes through at least once, and an action is called with the same idempotency key
+each time: with keys in the store, what it has done is done once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead import _json
+from fairlead.failures import Failure, Kind
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.journals import Journal, Memory
+from fairlead.pipelines.live import MARK, known_as, watch_for
+from fairlead.pipelines.program import Process
+from fairlead.pipelines.running import Run
+from fairlead.pipelines.schemas import schema_of
+from fairlead.runtime import Context
+from fairlead.store.statements import statements
+from fairlead.store.store import Store, Tx
+from fairlead.tasks import ledger
+from fairlead.tasks.run import Run as TaskRun
+
+if TYPE_CHECKING:
+    from fairlead.actions import Action
+    from fairlead.runtime import App
+
+SQL: Final = statements(__file__, "steps.sql")
+#: Seconds after which a run on the command line is taken over when its process died.
+_LEASE: Final = 3.0
+#: How often a run may lose its process.
+_ATTEMPTS: Final = 1000
+
+
+class Kept(Memory):
+    """Steps in the store, of one task. One who has lost the task cannot add to them."""
+
+    def __init__(self, task: TaskRun, store: Store, steps: dict[str, Any]) -> None:
+        super().__init__(steps)
+        self.run = task.id
+        self._task = task
+        self._store = store
+
+    async def keep(self, step: str, place: str, result: Any) -> None:
+        self.steps[step] = result
+        spelled, state = _json.dumps(result), _json.dumps({"steps": len(self.steps), "latest": place})
+
+        def work(tx: Tx) -> None:
+            ledger.checkpoint(tx, self._task.held, state)
+            tx.run(SQL.keep, task=self.run, step=step, result=spelled)
+
+        try:
+            await self._store.write(work)
+        except ledger.Fenced:
+            message = "This run of the pipeline was ended: another worker has its task, or it is over."
+            raise Failure(Kind.cancelled, message) from None
+
+
+async def journal_of(app: App, ctx: Context) -> Journal | None:
+    """The journal of a pipeline that is called as an action; None where the call is not part of a task."""
+    task = ctx.task
+    if not isinstance(task, TaskRun):
+        return None
+    within = ctx.idempotency_key
+    if within is None and task.task.action != ctx.action.name:
+        # A tool of somebody else's task: nobody can tell its calls apart.
+        return None
+    store: Store = app.store
+
+    def read(tx: Tx) -> list[tuple[Any, ...]]:
+        return tx.all(SQL.steps, task=task.id)
+
+    if task.attempt == 1 and task.task.run <= 1:
+        await store.write(lambda tx: tx.run(SQL.forget_ended))
+    steps = {step: _json.loads(result) for step, result in await store.read(read)}
+    return Journal(Kept(task, store, steps), "" if within is None else f"{within}/")
+
+
+def stream_action(app: App, main: Process, name: str, **settings: Any) -> Action[..., Any]:
+    """A pipeline as an action for many messages: `{"messages": [...]}` gives all results, in order."""
+    from fairlead.actions import Action
+
+    async def run(ctx: Context, given: Any) -> Any:
+        host = Host(app=app, user=ctx.user, auth=ctx.auth, journal=await journal_of(app, ctx), **settings)
+        host.watch = watch_for(app, name)
+        results: list[Any] = []
+        async for value in _through(main, given["messages"], host):
+            results.append(value)
+            if ctx.task is not None:
+                ctx.task.output(_json.dumps(value))
+        return results
+
+    run.__doc__ = f"Send messages through the pipeline {name}."
+    wanted = {"type": "array", "items": schema_of(main.inputs[0].type)}
+    shape = {
+        "type": "object",
+        "properties": {"messages": wanted, "program": {"type": "string"}},
+        "required": ["messages"],
+        "additionalProperties": False,
+    }
+    made: Action[..., Any] = Action(run, name=name, input=shape, side_effects="write", metadata={MARK: True})
+    known_as(made, main)
+    return made
+
+
+async def _through(main: Process, messages: list[Any], host: Host) -> AsyncIterator[Any]:
+    async with Run(main, host) as run:
+
+        async def feed() -> None:
+            for value in messages:
+                await run.send(value)
+            run.close_input()
+
+        feeding = asyncio.ensure_future(feed())
+        try:
+            async for value in run:
+                yield value
+            await feeding
+            await run.wait()
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def run_durably(app: App, main: Process, messages: list[Any], name: str, **settings: Any) -> list[Any]:
+    """Run a pipeline as the task of a name: the first time from its beginning, later from where it was.
+
+    Raises:
+        Failure: it failed; or the name belongs to a run of another program, or of other messages.
+    """
+    action = stream_action(app, main, "plumb_run", **settings)
+    if app.get(action.name) is None:
+        app.catalogue.add(action)
+    digest = hashlib.sha256(main.source.text.encode()).hexdigest()
+    given = {"messages": messages, "program": digest}
+    task = await app.tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)
+    async with app.tasks.worker(lease=_LEASE):
+        done = await app.tasks.wait(task.id)
+    if done.failure is not None:
+        raise done.failure
+    results: list[Any] = done.data
+    return results

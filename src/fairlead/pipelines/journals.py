@@ -1,0 +1,170 @@
+"""What the steps of a run gave. A step that is known is not done again: so runs go on after a crash, and are replayed.
+
+A step is a call of a model, a tool or an action. It is known by its place, by what it was asked, and by how often
+that was asked there: whatever order messages come in, the same step has the same name. Programs (`exec`) are not
+steps: they are run again, on the same messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Protocol
+
+import orjson
+
+from fairlead import _json
+from fairlead.agents.models.model import Message, Reply, ToolCall, Usage
+from fairlead.failures import Failure
+from fairlead.failures import runtime as wire
+from fairlead.failures.runtime import ConfigError
+
+_SORTED: Final = orjson.OPT_SORT_KEYS
+MISSING: Final = object()
+
+Work = Callable[[str], Awaitable[Any]]
+
+
+class Pages(Protocol):
+    """Where steps are kept."""
+
+    #: The name of the run that they are of, if it may be run again.
+    run: str | None
+    #: Whether every step is known: then nobody has to be there to answer.
+    replaying: bool
+
+    def known(self, step: str) -> Any:
+        """What a step gave, or MISSING. Raises Failure where it has to be known."""
+        ...
+
+    async def keep(self, step: str, place: str, result: Any) -> None:
+        """Keep what a step gave; it is kept when this returns."""
+        ...
+
+    def failed(self, step: str, place: str, failure: Failure) -> None:
+        """A step failed. It is not known by that, and may be done again."""
+        ...
+
+
+class Journal:
+    """The steps of one run, or of a part of it."""
+
+    def __init__(self, pages: Pages, within: str = "") -> None:
+        self.pages = pages
+        self._within = within
+        self._asked: Counter[str] = Counter()
+
+    async def once(self, place: str, asked: Any, work: Work) -> Any:
+        """What a step gives: as it is known, or by doing it. The work gets the step's name. Raises Failure."""
+        name = f"{self._within}{place}:{_digest(asked)}"
+        self._asked[name] += 1
+        step = f"{name}:{self._asked[name]}"
+        result = self.pages.known(step)
+        if result is MISSING:
+            try:
+                result = await work(step)
+            except Failure as failure:
+                self.pages.failed(step, place, failure)
+                raise
+            await self.pages.keep(step, place, result)
+        return result
+
+    def key(self, step: str) -> str | None:
+        """The idempotency key of a step, where the run has a name that stays."""
+        return None if self.pages.run is None else f"{self.pages.run}:{step}"
+
+    def inside(self, place: str, number: int) -> Journal:
+        """The journal of what is called within the n-th message of a place."""
+        return Journal(self.pages, f"{self._within}{place}[{number}]/")
+
+
+def _digest(asked: Any) -> str:
+    try:
+        spelled = orjson.dumps(asked, option=_SORTED)
+    except TypeError:  # integers beyond 64 bits
+        spelled = _json.encode(asked)
+    return hashlib.sha256(spelled).hexdigest()[:32]
+
+
+def question(messages: Sequence[Message]) -> list[Any]:
+    """What a model is asked, as far as it decides about the answer."""
+    return [
+        [each.role, each.content, [[call.name, call.arguments] for call in each.calls]] for each in messages
+    ]
+
+
+def spelled_reply(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON."""
+    told = asdict(reply)
+    return {key: value for key, value in told.items() if value not in (None, "", (), [])}
+
+
+def read_reply(told: dict[str, Any]) -> Reply:
+    """The reply that was spelled so."""
+    known = dict(told)
+    known["calls"] = tuple(ToolCall(**each) for each in told.get("calls", ()))
+    known["usage"] = Usage(**told.get("usage", {}))
+    return Reply(**known)
+
+
+class Memory:
+    """Steps in memory; also the beginning of every other kind."""
+
+    run: str | None = None
+    replaying = False
+
+    def __init__(self, steps: dict[str, Any] | None = None) -> None:
+        self.steps = steps if steps is not None else {}
+
+    def known(self, step: str) -> Any:
+        return self.steps.get(step, MISSING)
+
+    async def keep(self, step: str, place: str, result: Any) -> None:
+        self.steps[step] = result
+
+    def failed(self, step: str, place: str, failure: Failure) -> None:
+        pass
+
+
+class Recording(Memory):
+    """Steps as lines that are written down one by one, to be replayed."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def known(self, step: str) -> Any:
+        return MISSING
+
+    async def keep(self, step: str, place: str, result: Any) -> None:
+        self._write({"step": step, "place": place, "result": result})
+
+    def failed(self, step: str, place: str, failure: Failure) -> None:
+        self._write({"step": step, "place": place, "failure": wire.render(failure)})
+
+
+class Replay(Memory):
+    """Steps of a recording, and no others: what was not recorded fails."""
+
+    replaying = True
+
+    def __init__(self, steps: dict[str, Any]) -> None:
+        super().__init__(steps)
+        self.left = set(steps)
+
+    def known(self, step: str) -> Any:
+        if step not in self.steps:
+            place = step.rpartition(":")[0].rpartition(":")[0]
+            recorded = sum(each.startswith(f"{place}:") for each in self.steps)
+            message = (
+                f"The recording has no answer for what {place!r} is asked now; it has {recorded} others of it. "
+                "Record it again: the program or its input has changed."
+            )
+            raise ConfigError(message, details={"source": place})
+        self.left.discard(step)
+        said = self.steps[step]
+        if "failure" in said:
+            raise wire.parse(said["failure"])
+        return said["result"]

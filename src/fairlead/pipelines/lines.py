@@ -1,0 +1,109 @@
+"""JSON Lines in and out: a run between two streams of bytes, at the speed of the slower one, in constant memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+from fairlead import _json
+from fairlead.failures.runtime import ParseError
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.network import Batch
+from fairlead.pipelines.program import Process
+from fairlead.pipelines.running import Run
+
+_CHUNK: Final = 1 << 16
+#: A single message may have so many bytes.
+_LONGEST: Final = 64 * 1024 * 1024
+
+
+async def between(
+    process: Process,
+    read: Callable[[], AsyncIterator[bytes]],
+    write: Callable[[bytes], None],
+    host: Host | None = None,
+) -> None:
+    """Run a process from lines to lines. Raises Failure."""
+
+    def told(batch: Batch) -> None:
+        write(b"".join([_json.encode(value) + b"\n" for value in batch]))
+
+    async with Run(process, host, write=told) as run:
+        feeding = asyncio.get_running_loop().create_task(_feed(run, read)) if process.inputs else None
+        try:
+            await _either(run, feeding)
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def _either(run: Run, feeding: asyncio.Task[None] | None) -> None:
+    ending = asyncio.get_running_loop().create_task(run.wait())
+    waiting: set[asyncio.Task[Any]] = {ending} | ({feeding} if feeding is not None else set())
+    try:
+        while ending in waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+
+
+async def _feed(run: Run, read: Callable[[], AsyncIterator[bytes]]) -> None:
+    rest, number = b"", 0
+    async for chunk in read():
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        if len(rest) > _LONGEST:
+            raise ParseError(f"Line {number + len(lines) + 1} of the input is longer than {_LONGEST} bytes.")
+        number = await _send(run, lines, number)
+    await _send(run, [rest], number)
+    run.close_input()
+
+
+async def _send(run: Run, lines: list[bytes], number: int) -> int:
+    values: list[Any] = []
+    loads = _json.loads
+    for line in lines:
+        number += 1
+        if not line or line.isspace():
+            continue
+        try:
+            values.append(loads(line))
+        except ValueError as error:
+            if values:
+                await run.send_batch(values)
+            message = f"Line {number} of the input is not JSON."
+            raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
+    if values:
+        await run.send_batch(values)
+    return number
+
+
+async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:
+    """What comes from a file, a pipe or a terminal, as it comes."""
+    loop = asyncio.get_running_loop()
+    try:
+        os.set_blocking(descriptor, os.get_blocking(descriptor))
+        ready = asyncio.Event()
+        loop.add_reader(descriptor, ready.set)
+    except (OSError, NotImplementedError, PermissionError, ValueError):
+        # A plain file is always ready.
+        while chunk := os.read(descriptor, _CHUNK):
+            yield chunk
+            await asyncio.sleep(0)
+        return
+    try:
+        while True:
+            await ready.wait()
+            ready.clear()
+            chunk = os.read(descriptor, _CHUNK)
+            if not chunk:
+                return
+            yield chunk
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,255 @@
+"""`plumb`: JSON Lines in and out, exit codes, problems for people and for programs, pictures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+TRIAGE = """\
+(* Sorts tickets. *)
+type Ticket = { n: int, text: string }
+
+let main : !Ticket -> !{ n: int } = plumb(input, output) {
+  input ; map({ n: n * 2 }) ; filter(n > 2) ; output
+}
+"""
+
+
+def plumb(
+    *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fairlead", "plumb", *arguments]
+    return subprocess.run(
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environ},
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def triage(tmp_path: Path) -> str:
+    path = tmp_path / "triage.plumb"
+    path.write_text(TRIAGE)
+    return str(path)
+
+
+def test_lines_go_in_and_come_out(triage: str) -> None:
+    done = plumb("run", triage, stdin='{"n": 1, "text": "a"}\n\n{"n": 2, "text": "b"}\n{"n": 3, "text": "c"}')
+    assert (done.returncode, done.stdout, done.stderr) == (0, '{"n":4}\n{"n":6}\n', "")
+
+
+def test_run_may_be_left_out(triage: str) -> None:
+    assert plumb(triage, stdin='{"n": 2, "text": ""}\n').stdout == '{"n":4}\n'
+
+
+def test_a_call_prints_the_first_result(triage: str) -> None:
+    assert plumb("call", triage, '{"n": 9, "text": ""}').stdout == '{"n":18}\n'
+    assert plumb("call", triage, stdin='{"n": 9, "text": ""}').stdout == '{"n":18}\n'
+
+
+@pytest.mark.parametrize(
+    ("stdin", "code", "exit"),
+    [('{"n": "x", "text": ""}', "validation_error", 1), ("{", "parse_error", 1)],
+)
+def test_what_is_wrong_with_the_input_is_one_line_of_json_and_an_exit_code(
+    triage: str, stdin: str, code: str, exit: int
+) -> None:
+    done = plumb("run", triage, stdin=f'{{"n": 2, "text": ""}}\n{stdin}\n')
+    assert (done.returncode, done.stdout) == (exit, '{"n":4}\n')
+    error = json.loads(done.stderr)
+    assert error["error"] == code
+    assert list(error)[:3] == ["error", "category", "detail"]
+
+
+def test_no_result_is_a_pipeline_error(triage: str) -> None:
+    done = plumb("call", triage, '{"n": 1, "text": ""}')
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "pipeline_error")
+
+
+def test_a_program_that_does_not_check_is_never_run(tmp_path: Path) -> None:
+    (tmp_path / "bad.plumb").write_text("let main : !int -> !string = id\nlet x : !Y -> !int = id\n")
+    done = plumb("run", "bad.plumb", stdin="1\n", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bad.plumb:1:5: error: " in done.stderr
+    assert "bad.plumb:2:10: error: " in done.stderr
+
+
+def test_a_file_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
+    done = plumb("run", str(tmp_path / "none.plumb"))
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+
+
+def test_check_says_how_much_there_is(triage: str) -> None:
+    done = plumb("check", triage)
+    assert (done.returncode, done.stdout) == (0, "ok (1 types, 1 bindings)\n")
+
+
+def test_check_tells_programs_bindings_types_and_problems(triage: str, tmp_path: Path) -> None:
+    told = json.loads(plumb("check", triage, "--json").stdout)
+    assert told["ok"] is True
+    assert told["types"] == [{"name": "Ticket", "type": "{ n: int, text: string }"}]
+    (main,) = told["bindings"]
+    assert (main["name"], main["impl"], main["input_type"], main["output_type"]) == (
+        "main", "plumb", "!Ticket", "!{ n: int }",
+    )  # fmt: skip
+    (tmp_path / "bad.plumb").write_text("let main : !int -> !string = id")
+    done = plumb("check", str(tmp_path / "bad.plumb"), "--json")
+    problem = json.loads(done.stdout)["problems"][0]
+    assert (done.returncode, problem["rule"], problem["line"], problem["column"]) == (2, "mismatch", 1, 5)
+
+
+def test_a_module_needs_no_main(tmp_path: Path) -> None:
+    (tmp_path / "m.plumb").write_text("type T = int")
+    assert plumb("check", str(tmp_path / "m.plumb")).returncode == 2
+    assert plumb("check", "--module", str(tmp_path / "m.plumb")).returncode == 0
+
+
+def test_fmt_rewrites_files_and_can_only_look(tmp_path: Path) -> None:
+    path = tmp_path / "a.plumb"
+    path.write_text("let main:!int->!int=id")
+    assert plumb("fmt", "--check", str(path)).returncode == 1
+    assert path.read_text() == "let main:!int->!int=id"
+    assert plumb("fmt", str(path)).returncode == 0
+    assert path.read_text() == "let main : !int -> !int = id\n"
+    assert plumb("fmt", "--check", str(path)).returncode == 0
+    assert plumb("fmt", "--stdout", str(path)).stdout == "let main : !int -> !int = id\n"
+
+
+def test_a_picture_has_every_node_and_the_type_on_every_wire(triage: str, tmp_path: Path) -> None:
+    dot = plumb("render", triage, "--format", "dot").stdout
+    assert dot.startswith("digraph")
+    assert 'label="!Ticket"' in dot
+    assert plumb("render", triage, "--format", "mermaid").stdout.startswith("flowchart LR")
+    target = tmp_path / "triage.svg"
+    assert plumb("render", triage, "--out", str(target)).returncode == 0
+    drawn = ElementTree.fromstring(target.read_text())
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"input", "output", "filter(n > 2)", "!Ticket", "!{ n: int }"} <= set(texts)
+
+
+def test_actions_are_those_of_the_app_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "from fairlead import App\napp = App('shop')\n@app.action\ndef double(n: int) -> int:\n"
+        "    '''Double.'''\n    return n * 2\n"
+    )
+    (tmp_path / "a.plumb").write_text("let main : !{ n: int } -> !int = action double")
+    assert plumb("run", "a.plumb", stdin='{"n": 4}\n', cwd=tmp_path).stdout == "8\n"
+    (tmp_path / "b.plumb").write_text("let main : !{ n: int } -> !int = action duoble")
+    done = plumb("check", "b.plumb", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Did you mean 'double'?" in done.stderr
+
+
+def test_telemetry_goes_to_stderr_when_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.plumb"
+    path.write_text('let main : !string -> !string = agent { provider: "eliza", model: "doctor" }')
+    done = plumb("run", str(path), stdin='"I am sad."\n', PIPELINE_DEBUG="1")
+    assert done.stdout == '"Why do you say that you are sad?"\n'
+    assert "usage" in [json.loads(line)["telemetry"] for line in done.stderr.splitlines()]
+    assert plumb("run", str(path), stdin='"I am sad."\n').stderr == ""
+
+
+def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.plumb"
+    code = "import sys, time; print(1, flush=True); time.sleep(600)"
+    path.write_text(f'let main : !int -> !int = exec {{ cmd: "{sys.executable}", args: ["-c", "{code}"] }}')
+    command = [sys.executable, "-m", "fairlead", "plumb", "run", str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"1\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+
+
+def test_an_endless_stream_is_answered_as_it_comes_and_in_constant_memory(triage: str) -> None:
+    command = [sys.executable, "-m", "fairlead", "plumb", "run", triage]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(b'{"n": 2, "text": ""}\n')
+        running.stdin.flush()
+        assert running.stdout.readline() == b'{"n":4}\n'
+        before = memory(running.pid)
+        block = b'{"n": 1, "text": "dropped by the filter"}\n' * 1000
+        for _ in range(200):
+            running.stdin.write(block)
+        running.stdin.write(b'{"n": 3, "text": ""}\n')
+        running.stdin.flush()
+        assert running.stdout.readline() == b'{"n":6}\n'
+        assert memory(running.pid) < before + 30_000
+        running.stdin.close()
+        assert running.wait(30) == 0
+
+
+def memory(process: int) -> int:
+    """KiB that a process has."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        pytest.skip("needs /proc")
+    return int(status.read_text().partition("VmRSS:")[2].split()[0])
+
+
+def test_a_program_of_a_thousand_bindings_is_checked_within_a_second(tmp_path: Path) -> None:
+    from fairlead.pipelines import check_file
+
+    lines = ["type Ticket = { subject: string, n: int }"]
+    for index in range(0, 1000, 2):
+        lines.append(f'let p{index} : !Ticket -> !Ticket = filter(n > {index} and subject != "x")')
+        lines.append(
+            f"let p{index + 1} : !Ticket -> !int = plumb(i, o) {{ i ; p{index} ; map(n * 2 + {index}) ; o }}"
+        )
+    lines.append("let main : !Ticket -> !Ticket = p0")
+    path = tmp_path / "big.plumb"
+    path.write_text("\n".join(lines))
+    used = time.process_time()
+    checked = check_file(path)
+    assert time.process_time() - used < 1.0
+    assert len(checked.processes) == 1001
+
+
+def test_importing_fairlead_loads_no_part_of_pipelines_and_never_the_grammar_s_tool() -> None:
+    program = "import sys, fairlead; assert not [m for m in sys.modules if 'pipelines' in m]\n"
+    program += "from fairlead.pipelines import check_text; check_text('let main : !int -> !int = id')\n"
+    program += "assert 'lark' not in sys.modules and 'pydantic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_tables_are_those_of_the_grammar() -> None:
+    from fairlead.pipelines import tabling
+
+    pytest.importorskip("lark")
+    assert json.loads(tabling.TABLES.read_text()) == json.loads(json.dumps(tabling.tables()))
+
+
+def test_help_lists_every_verb_and_flag() -> None:
+    page: Any = plumb("--help").stdout
+    for word in (
+        "run FILE",
+        "call FILE",
+        "check FILE",
+        "fmt FILE",
+        "render FILE",
+        "--docroot",
+        "--auto-approve",
+    ):
+        assert word in page
+
+
+def test_plumb_is_a_program_of_its_own(triage: str) -> None:
+    code = f"from fairlead.surfaces.cli.plumb import main; main(['check', {triage!r}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "ok (1 types, 1 bindings)\n")

@@ -1,0 +1,320 @@
+"""Each of the 23 codes comes from a real cause, and stands on the wire exactly as the contract has it."""
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import App, Failure
+from fairlead.agents.models.model import Reply
+from fairlead.agents.models.script import ScriptModel
+from fairlead.failures import catalogue
+from fairlead.failures import runtime as wire
+from fairlead.pipelines.apps import load, options_for
+from fairlead.pipelines.checking import check_text, require
+from fairlead.pipelines.dispatching import Dispatcher
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.problems import CheckError, Source
+from fairlead.pipelines.processes import ports
+from fairlead.pipelines.program import Process
+from fairlead.pipelines.running import run_all
+from fairlead.pipelines.types import INT, JSON
+from fairlead.tools.mcp import McpServer
+from model_servers import Answer, ModelServer
+
+Cause = Callable[[Path], Awaitable[Failure]]
+CAUSES: dict[str, Cause] = {}
+OURS = {"max_tool_calls", "budget_exceeded"}
+
+
+def code(name: str) -> Callable[[Cause], Cause]:
+    def keep(cause: Cause) -> Cause:
+        CAUSES[name] = cause
+        return cause
+
+    return keep
+
+
+def processes(text: str, **host: Any) -> dict[str, Process]:
+    text += "\nlet main : !int -> !int = id"
+    return require(check_text(text, options=options_for(host.get("app"), {}))).processes
+
+
+async def told(work: Awaitable[Any]) -> Failure:
+    with pytest.raises(Failure) as caught:
+        await work
+    return caught.value
+
+
+async def tool(text: str, name: str, value: Any, **host: Any) -> Failure:
+    """What a tool call comes to, by way of the envelope."""
+    dispatcher = Dispatcher(processes(text), Host(**host))
+    response = await dispatcher.respond({"id": "toolu_1", "name": name, "input": value})
+    assert response["id"] == "toolu_1"
+    assert response["is_error"] is True
+    return wire.parse(response)
+
+
+async def library(name: str, value: Any, **host: Any) -> Failure:
+    checked = require(check_text("use fs use sys let main : !int -> !int = id"))
+    tools = {**checked.modules["Fs"].processes, **checked.modules["Sys"].processes}
+    dispatcher = Dispatcher(tools, Host(auto_approve=True, **host))
+    return wire.parse(await dispatcher.respond({"id": "1", "name": name, "input": value}))
+
+
+def made(kind: str) -> Process:
+    """A tool over a process that the checker would have refused: what is loaded at run time may be one."""
+    source = Source("x", "")
+    behind = Process(kind, kind, ports((INT,), "input"), ports((INT,), "output"), source, 0)
+    inside = Process("t", "tool", ports((JSON,), "input"), ports((JSON,), "output"), source, 0, bare=True)
+    inside.behind = behind
+    return inside
+
+
+async def by_hand(kind: str) -> Failure:
+    return wire.parse(
+        await Dispatcher({"t": made(kind)}, Host()).respond({"id": "1", "name": "t", "input": 1})
+    )
+
+
+async def agent(*script: Any, settings: str = "", type: str = "int") -> Failure:
+    app = App("shop", models=ScriptModel(list(script)))
+    text = f'let main : !string -> !{type} = agent {{ model: "default", retry: 0 {settings} }}'
+    main = require(check_text(text, options=options_for(app, {}))).main
+    assert main is not None
+    return await told(run_all(main, ["hi"], Host(app=app)))
+
+
+@code("process_error")
+async def _process_error(tmp_path: Path) -> Failure:
+    text = (
+        f'let p : !int -> !int = exec {{ cmd: "{sys.executable}", args: ["-c", '
+        f'"exit(3)"] }} let t : int -> int = tool {{ process: p }}'
+    )
+    return await tool(text, "t", 1)
+
+
+@code("validation_error")
+async def _validation_error(tmp_path: Path) -> Failure:
+    return await tool("let t : int -> int = map(value + 1)", "t", "text")
+
+
+@code("parse_error")
+async def _parse_error(tmp_path: Path) -> Failure:
+    return await tool("let t : int -> int = map(value + 1)", "t", b"{")
+
+
+@code("tool_not_lowerable")
+async def _tool_not_lowerable(tmp_path: Path) -> Failure:
+    found = {(await by_hand(kind)).code for kind in ("filter", "merge", "barrier", "project")}
+    assert found == {"tool_not_lowerable"}
+    return await by_hand("filter")
+
+
+@code("tool_nesting_error")
+async def _tool_nesting_error(tmp_path: Path) -> Failure:
+    assert (await by_hand("lower")).code == "tool_nesting_error"
+    return await by_hand("tool")
+
+
+@code("internal_error")
+async def _internal_error(tmp_path: Path) -> Failure:
+    assert (await by_hand("log")).code == "internal_error"
+    return await by_hand("tagger")
+
+
+@code("unknown_tool")
+async def _unknown_tool(tmp_path: Path) -> Failure:
+    failure = await tool("let t : int -> int = id", "foo", {})
+    assert failure.message == "unknown tool: foo (not found in any MCP server)"
+    assert failure.details["source"] == "foo"
+    return failure
+
+
+@code("tool_denied")
+async def _tool_denied(tmp_path: Path) -> Failure:
+    return await tool(
+        "let p : !int -> !int = id let t : int -> int = tool { process: p, approve: true }", "t", 1
+    )
+
+
+@code("docstore_not_found")
+async def _docstore_not_found(tmp_path: Path) -> Failure:
+    return await library("read", {"path": "nothing.txt"}, docroot=str(tmp_path))
+
+
+@code("docstore_denied")
+async def _docstore_denied(tmp_path: Path) -> Failure:
+    assert (await library("read", {"path": "a.txt"})).code == "docstore_denied"
+    return await library("read", {"path": "../secret"}, docroot=str(tmp_path))
+
+
+@code("docstore_invalid")
+async def _docstore_invalid(tmp_path: Path) -> Failure:
+    return await library("grep", {"pattern": "("}, docroot=str(tmp_path))
+
+
+@code("docstore_io_error")
+async def _docstore_io_error(tmp_path: Path) -> Failure:
+    (tmp_path / "folder").mkdir()
+    return await library("read", {"path": "folder"}, docroot=str(tmp_path))
+
+
+@code("pipeline_error")
+async def _pipeline_error(tmp_path: Path) -> Failure:
+    failing = {"source": "let main : !int -> !number = map(1 / value)", "input": 0}
+    assert (await library("call", failing)).code == "pipeline_error"
+    return await library("call", {"source": "let main : !int -> !int = filter(false)", "input": 1})
+
+
+@code("load_error")
+async def _load_error(tmp_path: Path) -> Failure:
+    (tmp_path / "bad.plumb").write_text("let main : !int -> !string = id")
+    assert (
+        await library("call", {"file": "none.plumb", "input": 1}, docroot=str(tmp_path))
+    ).code == "load_error"
+    failure = await library("call", {"file": "bad.plumb", "input": 1}, docroot=str(tmp_path))
+    assert (failure.details["line"], failure.details["column"]) == (1, 5)
+    return failure
+
+
+MCP_SERVER = """
+import sys, json
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked: continue
+    method, answer = asked["method"], {}
+    if method == "initialize":
+        answer = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "odd", "version": "1"}}
+    elif method == "tools/list":
+        answer = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("refuse", "die")]}
+    elif method == "tools/call" and asked["params"]["name"] == "die":
+        sys.exit(1)
+    elif method == "tools/call":
+        answer = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+
+
+async def remote(*names: str) -> Failure:
+    server = McpServer("odd", [sys.executable, "-c", MCP_SERVER], prefix="", mode="legacy")
+    try:
+        await server.connect()
+        dispatcher = Dispatcher({}, Host(auto_approve=True), servers=(server,))
+        for name in names:
+            response = await dispatcher.respond({"id": "1", "name": name, "input": {}})
+        return wire.parse(response)
+    finally:
+        await server.close()
+
+
+@code("mcp_call_error")
+async def _mcp_call_error(tmp_path: Path) -> Failure:
+    return await remote("refuse")
+
+
+@code("mcp_transport_error")
+async def _mcp_transport_error(tmp_path: Path) -> Failure:
+    return await remote("die")
+
+
+@code("mcp_disconnected")
+async def _mcp_disconnected(tmp_path: Path) -> Failure:
+    return await remote("die", "refuse")
+
+
+@code("config_error")
+async def _config_error(tmp_path: Path) -> Failure:
+    (tmp_path / "bad.plumb").write_text("let main : !int -> !string = id")
+    with pytest.raises(CheckError) as caught:
+        load(tmp_path / "bad.plumb")
+    return caught.value.failure
+
+
+@code("output_extraction_failed")
+async def _output_extraction_failed(tmp_path: Path) -> Failure:
+    return await agent("nothing", "nothing", settings=", max_retries: 1", type="{ a: int }")
+
+
+@code("output_validation_failed")
+async def _output_validation_failed(tmp_path: Path) -> Failure:
+    return await agent('{"b": 1}', '{"b": 1}', settings=", max_retries: 1", type="{ a: int }")
+
+
+@code("max_tokens")
+async def _max_tokens(tmp_path: Path) -> Failure:
+    return await agent(Reply("half of", stop="length"))
+
+
+@code("api_error")
+async def _api_error(tmp_path: Path) -> Failure:
+    assert (await agent(Reply("", stop="filtered"))).code == "api_error"
+    async with ModelServer(Answer({"error": {"message": "broken"}}, 500)).run() as server:
+        text = (
+            f'let main : !string -> !string = agent {{ provider: "openai", '
+            f'model: "x", endpoint: "{server.url}/v1", retry: 0 }}'
+        )
+        main = require(check_text(text)).main
+        assert main is not None
+        environ = {**os.environ, "OPENAI_API_KEY": "sk-test"}
+        return await told(run_all(main, ["hi"], Host(environ=environ)))
+
+
+@code("claude_code_error")
+async def _claude_code_error(tmp_path: Path) -> Failure:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    main = require(
+        check_text('let main : !string -> !string = agent { provider: "claude_code", model: "x" }')
+    ).main
+    assert main is not None
+    environ = {**os.environ, "FAIRLEAD_CLAUDE_CODE": str(program)}
+    return await told(run_all(main, ["hi"], Host(environ=environ)))
+
+
+@pytest.mark.parametrize("name", CAUSES)
+async def test_a_code_comes_from_a_real_cause_and_is_exact_on_the_wire(name: str, tmp_path: Path) -> None:
+    failure = await CAUSES[name](tmp_path)
+    entry = next(each for each in catalogue("runtime") if each.code == name)
+    error = json.loads(wire.dumps(failure))
+    assert list(error)[:3] == ["error", "category", "detail"]
+    assert (error["error"], error["category"]) == (name, entry.where)
+    assert error["detail"]
+    assert (wire.exit_code(failure), wire.retryable(failure)) == (entry.exit_code, entry.retryable)
+
+
+def test_every_code_of_the_contract_has_a_cause_here() -> None:
+    assert set(CAUSES) == {each.code for each in catalogue("runtime")} - OURS
+
+
+async def test_a_definition_that_does_not_parse_is_a_parse_error_and_one_that_does_not_check_a_load_error() -> (
+    None
+):
+    assert (await library("call", {"source": "let let", "input": 1})).code == "parse_error"
+    assert (
+        await library("call", {"source": "let main : !int -> !string = id", "input": 1})
+    ).code == "load_error"
+
+
+async def test_a_successful_response_holds_the_value_as_text() -> None:
+    dispatcher = Dispatcher(
+        processes("let t : int -> (int, int) = copy let d : int -> unit = discard"), Host()
+    )
+    assert await dispatcher.respond({"id": "a", "name": "t", "input": 1}) == {
+        "id": "a",
+        "content": "[1,1]",
+        "is_error": False,
+    }
+    assert (await dispatcher.respond({"id": "b", "name": "d", "input": 1}))["content"] == "null"
+
+
+async def test_pipelines_that_call_each_other_without_end_are_stopped() -> None:
+    assert (
+        await library("call", {"source": "let main : !int -> !int = id", "input": 1}, depth=8)
+    ).code == "pipeline_error"

@@ -1,0 +1,169 @@
+"""Pipelines that outlive their process: what a step gave is kept, and what is known is not done again."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.pipelines.durable import SQL
+from pipelines.durable_under_test import build
+from servers import ends_with_us
+
+StartProcess = Callable[[], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def process(tmp_path: Path, store_url: str) -> Iterator[StartProcess]:
+    """Start a worker in a process of its own; it is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> "subprocess.Popen[str]":
+        program = Path(__file__).with_name("durable_under_test.py")
+        new = subprocess.Popen(
+            [sys.executable, str(program), str(tmp_path), store_url],
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=ends_with_us(signal.SIGKILL),
+        )
+        started.append(new)
+        return new
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def _line(process: "subprocess.Popen[str]", wanted: str) -> bool:
+    assert process.stdout is not None
+    return any(line.strip() == wanted for line in process.stdout)
+
+
+def done(folder: Path) -> list[str]:
+    return (folder / "done").read_text().splitlines()
+
+
+WHERES = ["before pay c", "after pay c", "ship sold 5"]
+
+
+@pytest.mark.parametrize("where", WHERES)
+async def test_after_kill_9_each_message_comes_out_and_what_has_a_key_is_done_once(
+    tmp_path: Path, store_url: str, process: StartProcess, where: str
+) -> None:
+    app = build(tmp_path, store_url)
+    (tmp_path / "where").write_text(where)
+    orders = [{"item": each} for each in "abcd"]
+    task = await app.tasks.submit("orders", {"messages": orders}, max_attempts=5)
+    first = process()
+    assert await asyncio.to_thread(_line, first, "stuck")
+    first.kill()
+    process()
+    ended = await app.tasks.wait(task.id)
+    # The agent is asked with all that was said before, in the second process too.
+    assert ended.data == ["sold 1", "sold 3", "sold 5", "sold 7"]
+    happened = Counter(done(tmp_path))
+    # What puts its key beside its effect has it once, wherever the process was killed.
+    assert {each: happened[each] for each in happened if each.startswith("pay")} == dict.fromkeys(
+        ["pay a", "pay b", "pay c", "pay d"], 1
+    )
+    numbers = (1, 3, 5, 7)
+    assert {f"ask {n}" for n in numbers} | {f"ship sold {n}" for n in numbers} <= set(happened)
+    # What was known before is not done again.
+    known = ["ask 1", "ask 3", "ask 5", "ship sold 1", "ship sold 3"] if where == "ship sold 5" else []
+    assert [happened[each] for each in known] == [1] * len(known)
+    app.store.close()
+
+
+async def test_a_pipeline_s_action_is_durable_as_a_task_without_a_word(
+    tmp_path: Path, store_url: str, process: StartProcess
+) -> None:
+    app = build(tmp_path, store_url)
+    (tmp_path / "where").write_text("ship sold 1")
+    task = await app.tasks.submit("order", {"item": "a"}, max_attempts=5)
+    first = process()
+    assert await asyncio.to_thread(_line, first, "stuck")
+    first.kill()
+    process()
+    ended = await app.tasks.wait(task.id)
+    assert ended.data == "sold 1"
+    assert done(tmp_path) == ["pay a", "ask 1", "ship sold 1"]
+    app.store.close()
+
+
+async def test_steps_are_forgotten_when_their_task_has_ended(tmp_path: Path, store_url: str) -> None:
+    app = build(tmp_path, store_url)
+    async with app.tasks.worker():
+        for item in "ab":
+            task = await app.tasks.submit("order", {"item": item})
+            assert (await app.tasks.wait(task.id)).data == "sold 1"
+    kept = await app.store.read(lambda tx: tx.all(SQL.steps, task=task.id))
+    assert len(kept) == 3
+    await app.store.write(lambda tx: tx.run(SQL.forget_ended))
+    assert await app.store.read(lambda tx: tx.all(SQL.steps, task=task.id)) == []
+    app.store.close()
+
+
+async def test_outside_a_task_nothing_is_kept(tmp_path: Path, store_url: str) -> None:
+    app = build(tmp_path, store_url)
+    result = await app.invoke("order", {"item": "a"})
+    assert result.failure is not None  # the action wants a key, and only tasks give one
+    app.store.close()
+
+
+def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "shop.plumb").write_text(
+        "let main : !{ item: string } -> !string = plumb(i, o) { i ; action pay ; o }"
+    )
+    command = [sys.executable, "-m", "fairlead", "plumb", "run", "shop.plumb", "--durable", "monday"]
+    environ = {"PATH": "/usr/bin:/bin", "FAIRLEAD_DATA": str(tmp_path / "data"), "HOME": str(tmp_path)}
+    messages = tmp_path / "messages.jsonl"
+    messages.write_text("".join(json.dumps({"item": each}) + "\n" for each in "abc"))
+    with messages.open() as file:
+        first = subprocess.Popen(
+            command, cwd=tmp_path, env=environ, stdin=file, stderr=subprocess.PIPE, text=True
+        )
+    assert first.stderr is not None
+    assert any("stuck" in line for line in first.stderr)
+    first.kill()
+    first.communicate()
+    with messages.open() as file:
+        again = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environ,
+            stdin=file,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+    assert (again.returncode, again.stdout) == (0, '"a"\n"b"\n"c"\n'), again.stderr
+    assert done(tmp_path) == ["a", "b", "c"]
+
+
+APP = """
+import asyncio, pathlib, sys
+from fairlead import App
+
+app = App("shop")
+
+
+@app.action(side_effects="write")
+async def pay(item: str) -> str:
+    "Pay."
+    mark = pathlib.Path("stuck")
+    if item == "b" and not mark.exists():
+        mark.touch()
+        print("stuck", file=sys.stderr, flush=True)
+        await asyncio.Event().wait()
+    with open("done", "a") as file:
+        print(item, file=file)
+    return item
+"""

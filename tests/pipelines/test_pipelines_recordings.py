@@ -1,0 +1,122 @@
+"""Runs that are written down and played again, and runs that have a name."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRIAGE = """
+type Triage = { urgency: int, complete: bool }
+let sorter : !(string | { again: int }) -> !Triage = agent { model: "script/answers.json" }
+let main : !string -> !int = plumb(input, output) {
+  input ; sorter
+  sorter ; filter(complete = false) ; map({ again: urgency }) ; sorter
+  sorter ; filter(complete = true).urgency ; output
+}
+"""
+
+
+def plumb(folder: Path, *words: str, given: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "fairlead", "plumb", *words],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "FAIRLEAD_DATA": str(folder / "data"), "HOME": str(folder), **environ},
+        check=False,
+    )
+
+
+def write(folder: Path, *texts: str) -> None:
+    script = {"follow": "order", "turn": [{"text": each} for each in texts]}
+    (folder / "answers.json").write_text(json.dumps(script))
+
+
+@pytest.fixture
+def triage(tmp_path: Path) -> Path:
+    (tmp_path / "triage.plumb").write_text(TRIAGE)
+    first, second = ({"urgency": 1, "complete": False}, {"urgency": 2, "complete": True})
+    write(tmp_path, json.dumps(first), json.dumps(second))
+    return tmp_path
+
+
+def recorded(folder: Path) -> Path:
+    done = plumb(folder, "run", "triage.plumb", "--record", "triage.rec.jsonl", given='"help"\n')
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    return folder / "triage.rec.jsonl"
+
+
+def test_a_recording_is_replayed_without_the_model(triage: Path) -> None:
+    recorded(triage)
+    (triage / "answers.json").unlink()
+    done = plumb(triage, "test", "triage.plumb")
+    assert (done.returncode, done.stdout) == (0, "ok triage.rec.jsonl (1 results, 2 steps)\n"), done.stderr
+
+
+def test_a_program_that_gives_something_else_is_told_what(triage: Path) -> None:
+    recorded(triage)
+    (triage / "triage.plumb").write_text(
+        TRIAGE.replace(".urgency ; output", ".urgency ; map(value + 1) ; output")
+    )
+    done = plumb(triage, "test", "triage.plumb", "--replay", "triage.rec.jsonl")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == ["not ok triage.rec.jsonl", "  missing: 2", "  new: 3"]
+
+
+def test_a_program_that_asks_something_else_is_told_where(triage: Path) -> None:
+    recorded(triage)
+    (triage / "triage.plumb").write_text(TRIAGE.replace("{ again: urgency }", "{ again: urgency + 1 }"))
+    done = plumb(triage, "test", "triage.plumb")
+    assert done.returncode == 1
+    assert "no answer for what 'sorter@model' is asked now" in done.stdout
+
+
+def test_a_failure_is_a_part_of_a_recording(triage: Path) -> None:
+    write(triage, "no json", "nor this", "nor this", "nor this")
+    done = plumb(triage, "run", "triage.plumb", "--record", "triage.bad.rec.jsonl", given='"help"')
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error"] == "output_extraction_failed"
+    assert plumb(triage, "test", "triage.plumb").stdout == "ok triage.bad.rec.jsonl (0 results, 4 steps)\n"
+
+
+@pytest.mark.parametrize("text", ["", "no json", '{"input": 1}', '{"recording": 1}'])
+def test_what_is_no_whole_recording_is_refused(triage: Path, text: str) -> None:
+    (triage / "triage.rec.jsonl").write_text(text)
+    done = plumb(triage, "test", "triage.plumb")
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["error"] == "config_error"
+
+
+def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:
+    done = plumb(triage, "test", "triage.plumb")
+    assert done.returncode != 0
+    assert "--record triage.rec.jsonl" in done.stderr
+
+
+def test_a_run_with_a_name_is_done_once(triage: Path) -> None:
+    first = plumb(triage, "run", "triage.plumb", "--durable", "monday", given='"help"')
+    assert (first.returncode, first.stdout) == (0, "2\n"), first.stderr
+    (triage / "answers.json").unlink()
+    again = plumb(triage, "run", "triage.plumb", "--durable", "monday", given='"help"')
+    assert (again.returncode, again.stdout) == (0, "2\n"), again.stderr
+    other = plumb(triage, "run", "triage.plumb", "--durable", "monday", given='"something else"')
+    assert other.returncode == 1
+    assert "monday" in other.stderr
+
+
+def test_the_whole_run_may_have_a_budget(triage: Path) -> None:
+    done = plumb(triage, "run", "triage.plumb", "--budget", "calls=1", given='"help"')
+    assert done.returncode == 1
+    told = json.loads(done.stderr)
+    assert (told["error"], told["category"], told["budget"]) == ("budget_exceeded", "denied", "calls")
+
+
+@pytest.mark.parametrize("given", ["token=1", "tokens=-1", "tokens=x", "tokens", "time=inf", ""])
+def test_a_budget_that_is_none_is_refused(triage: Path, given: str) -> None:
+    done = plumb(triage, "run", "triage.plumb", "--budget", given, given='"help"')
+    assert done.returncode == 2
+    assert "--budget" in done.stderr
