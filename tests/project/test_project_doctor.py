@@ -70,6 +70,12 @@ def test_an_app_that_cannot_be_used_is_told(fresh: Path, code: str, text: str) -
     assert all("wayOut" in check for check in report["checks"] if check["level"] == "warning")
 
 
+@pytest.mark.parametrize("text", ["{", '{"mcpServers": {"files": {"comand": "x"}}}'])
+def test_a_server_that_cannot_be_used_as_it_is_written_is_told(fresh: Path, text: str) -> None:
+    (fresh / ".mcp.json").write_text(text)
+    assert codes(doctor_project(fresh)) == ["MCP_SERVER_INVALID"]
+
+
 def test_wrong_settings_are_told(fresh: Path) -> None:
     (fresh / "pyproject.toml").write_text("[tool.fairlead]\nap = 'app:app'\n")
     assert codes(doctor_project(fresh)) == ["CONFIG_INVALID"]

@@ -101,7 +101,7 @@ def test_init_that_finds_files_says_which_and_what_to_do(look: Look) -> None:
 def test_a_template_that_is_misspelt_is_told_with_the_others(look: Look) -> None:
     seen = look("init", "fastapy")
     assert seen.code == 2
-    assert "Did you mean 'fastapi'? Templates are app, fastapi, mcp" in seen.err
+    assert "Did you mean 'fastapi'? Templates are app, agent, fastapi, mcp" in seen.err
     assert "Try 'fairlead init --help'." in seen.err
 
 

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from fairlead.actions import DefinitionError
 from fairlead.failures import Failure
 from fairlead.project.bundle import shareable
 from fairlead.project.config import (
@@ -37,6 +38,9 @@ EXTRAS: Final = (
     ("client", "httpx", "calling other servers"),
     ("jwt", "jwt", "tokens as identity"),
     ("jsonschema", "jsonschema_rs", "actions with a JSON Schema as their input"),
+    ("models", "openai", "models of providers"),
+    ("local", "xllamacpp", "a model that runs on this machine"),
+    ("mcp", "mcp", "tools of other MCP servers"),
 )
 
 
@@ -112,6 +116,8 @@ class _Project:
         yield from self._clock()
         yield from self._store()
         yield from self._bus()
+        yield from self._mcp_servers()
+        yield from self._plugins()
 
     def _kind(self) -> str:
         project = _text(self.cwd / "pyproject.toml") + _text(self.cwd / "requirements.txt")
@@ -263,6 +269,36 @@ class _Project:
                     f"The bus that FAIRLEAD_BUS_URL names cannot be reached: {exc}.",
                     "Start the NATS server with JetStream on, or unset FAIRLEAD_BUS_URL: then the database carries.",
                 )
+
+    def _mcp_servers(self) -> Iterator[Check]:
+        """The servers whose tools the project uses. Nothing is started here: `fairlead mcp test` does that."""
+        from fairlead.tools.mcp.settings import SERVERS_FILE, read_entries, server_of
+
+        if not (self.cwd / SERVERS_FILE).is_file():
+            return
+        way_out = f"Mend it in {SERVERS_FILE}, or `fairlead mcp remove NAME` and `fairlead mcp add` it anew."
+        try:
+            entries = read_entries(self.cwd)
+        except Failure as failure:
+            yield Check("warning", "MCP_SERVER_INVALID", failure.message, way_out)
+            return
+        for name, entry in entries.items():
+            try:
+                server_of(name, entry)
+            except (Failure, DefinitionError) as problem:
+                yield Check("warning", "MCP_SERVER_INVALID", str(problem), way_out)
+
+    def _plugins(self) -> Iterator[Check]:
+        """Native plugins, where some are installed. Nothing of them is run."""
+        from fairlead.plugins.layout import Layout
+
+        layout = Layout.of()
+        if not layout.ids():
+            return
+        from fairlead.plugins.diagnosis import diagnose
+
+        for found in diagnose(layout):
+            yield Check(found.level, found.code, found.message, found.way_out)
 
     def _clock(self) -> Iterator[Check]:
         if time.time() < _EARLIEST:

@@ -23,6 +23,7 @@ FOLDER: Final = Path(__file__).parent / "templates"
 BASE: Final = "app"
 TEMPLATES: Final = {
     "app": "a plain app",
+    "agent": "an agent that uses the actions, with a script in place of a model",
     "fastapi": "an app inside a FastAPI host, with API keys",
     "mcp": "an MCP server with resources and prompts of its own",
     "openai": "a host that gives the actions to an OpenAI model",
@@ -40,6 +41,7 @@ ALIASES: Final = {
 }
 _STEPS: Final = {
     "app": ("pip install '.[dev]'", 'fairlead add-note --text "Buy tea"', "pytest"),
+    "agent": ("pip install '.[dev]'", "fairlead keeper --prompt 'We need tea.'", "fairlead chat keeper"),
     "fastapi": (
         "pip install '.[dev]' && pytest",
         "fairlead keys new me --permissions 'notes:*'",
@@ -92,7 +94,7 @@ def init_project(
         "template": chosen,
         "cwd": str(folder),
         "files": sorted(files),
-        "appModule": "app:app",
+        "appModule": tomllib.loads(files["pyproject.toml"])["tool"]["fairlead"]["app"],
         "nextSteps": list(_STEPS[chosen]),
     }
 

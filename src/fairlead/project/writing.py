@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from fairlead.failures import Failure, Kind
+from fairlead.store.folders import alone_in
 
 
 def write_files(
@@ -31,7 +32,7 @@ def write_files(
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content.encode() if isinstance(content, str) else content)
                 place.chmod(0o755 if name in executable else 0o644)
-            with _alone(folder):
+            with alone_in(folder):
                 _move(Path(staging), folder, list(files), made)
     except OSError as exc:
         for each in reversed(made):
@@ -56,22 +57,6 @@ def _make(folder: Path, made: list[Path]) -> None:
         if not each.is_dir():
             each.mkdir(exist_ok=True)  # another build may be making it, too
             made.append(each)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Of two builds into one folder, one comes after the other, so that its files belong together."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _move(staging: Path, folder: Path, names: list[str], made: list[Path]) -> None:

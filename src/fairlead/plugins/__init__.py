@@ -1,0 +1,1 @@
+"""Native plugins behind a C interface: loaded, fenced, called, and answered."""
