@@ -1,0 +1,38 @@
+-- add
+INSERT INTO gateway_audit (id, at, owner, key_id, endpoint, agent, target, status, request, address)
+VALUES (:id, :at, :owner, :key_id, :endpoint, :agent, :target, :status, :request, :address)
+ON CONFLICT (id) DO NOTHING
+
+-- page
+SELECT id, at, owner, key_id, endpoint, agent, target, status, request, address FROM gateway_audit
+WHERE id >= :since AND id < :before ORDER BY id DESC LIMIT :most
+
+-- page_of
+SELECT id, at, owner, key_id, endpoint, agent, target, status, request, address FROM gateway_audit
+WHERE owner = :owner AND id >= :since AND id < :before ORDER BY id DESC LIMIT :most
+
+-- prune
+DELETE FROM gateway_audit WHERE id IN (SELECT id FROM gateway_audit WHERE id < :before ORDER BY id LIMIT :most)
+
+-- oldest_kept
+SELECT id FROM gateway_audit ORDER BY id DESC LIMIT 1 OFFSET :rows
+
+-- use
+INSERT INTO gateway_usage (minute, owner, key_id, endpoint, requests, limited)
+VALUES (:minute, :owner, :key_id, :endpoint, :requests, :limited)
+ON CONFLICT (minute, owner, key_id, endpoint) DO UPDATE SET
+    requests = gateway_usage.requests + excluded.requests, limited = gateway_usage.limited + excluded.limited
+
+-- usage
+SELECT
+    owner, key_id, endpoint, sum(CASE WHEN minute >= :lately THEN requests ELSE 0 END), sum(requests), sum(limited)
+FROM gateway_usage WHERE minute >= :since GROUP BY owner, key_id, endpoint ORDER BY sum(requests) DESC LIMIT :most
+
+-- usage_of
+SELECT
+    owner, key_id, endpoint, sum(CASE WHEN minute >= :lately THEN requests ELSE 0 END), sum(requests), sum(limited)
+FROM gateway_usage WHERE minute >= :since AND owner = :owner
+GROUP BY owner, key_id, endpoint ORDER BY sum(requests) DESC LIMIT :most
+
+-- prune_usage
+DELETE FROM gateway_usage WHERE minute < :before

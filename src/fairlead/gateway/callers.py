@@ -1,0 +1,183 @@
+"""Who calls the gateway, found from the request's credentials, and how often they may.
+
+An `oag_` key is known by its hash, which is all that is kept of it. Other credentials are for the resolvers that the
+gateway was given. What is known of a key is remembered for a moment, and forgotten at once when keys change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairlead._json import loads
+from fairlead.failures import Failure
+from fairlead.failures.gateway import InvalidToken, MissingToken, RateLimited, Unauthorized
+from fairlead.gateway.call import Caller
+from fairlead.runtime import App
+from fairlead.store import DurableRates
+from fairlead.store.statements import statements
+from fairlead.surfaces.auth.resolve import Resolver, resolve
+from fairlead.surfaces.http.asgi import Request
+
+SQL = statements(__file__)
+#: What those listen to who remember keys.
+KEYS: Final = "gateway:keys"
+#: What a key looks like.
+SHAPE: Final = re.compile(r"(oag|bak)_[0-9a-f]{64}")
+#: How an agent's own key begins, and the header that it may come in.
+OF_AGENT: Final = "bak_"
+_OWN_HEADER: Final = "x-agent-api-key"
+#: Seconds that a key is remembered.
+_REMEMBERED: Final = 5.0
+_MOST: Final = 10_000
+#: Into how many parts a minute's requests are divided: so many at once are asked of the store.
+_PARTS: Final = 20
+
+
+@dataclass(slots=True)
+class _Purse:
+    """Requests that this process may still let through without asking."""
+
+    left: int = 0
+    until: float = 0.0
+    #: Held by the one who asks the store for more; the others wait for what it brings.
+    filling: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Callers:
+    """Knows keys and tokens, and counts requests over all processes."""
+
+    def __init__(self, app: App, owner: str, resolvers: Sequence[Resolver]) -> None:
+        self._app = app
+        self._owner = owner
+        self._resolvers = resolvers
+        self._known: dict[str, tuple[float, float | None, Caller]] = {}
+        self._purses: dict[tuple[str, str], _Purse] = {}
+        self._rates: DurableRates | None = None
+        self._heard = False
+        #: Grows whenever keys change: what was looked up before that is not remembered.
+        self._era = 0
+
+    async def of(self, request: Request, *, of_agent: bool = False) -> Caller:
+        """Who makes this request. Keys of an agent's own open some addresses only.
+
+        Raises:
+            MissingToken, InvalidToken, Unauthorized: nobody who is known here.
+        """
+        header = request.headers.get("authorization")
+        own = request.headers.get(_OWN_HEADER) if of_agent else None
+        if own is not None:
+            if header is not None and header.partition(" ")[2].strip() != own.strip():
+                raise InvalidToken("Two different credentials were sent. Send one.")
+            return await self._by_key(own.strip())
+        if header is None:
+            raise Unauthorized(
+                "Send a key or a token: the word Bearer and the key in the Authorization header."
+            )
+        scheme, _, token = header.strip().partition(" ")
+        token = token.strip()
+        if not header.strip() or (scheme.lower() == "bearer" and not token):
+            raise MissingToken("The Authorization header is empty. Send the word Bearer and a key in it.")
+        if scheme.lower() != "bearer":
+            raise Unauthorized(
+                "The Authorization header is the word Bearer and a key here; no other scheme is taken."
+            )
+        if token.startswith(OF_AGENT) and not of_agent:
+            raise InvalidToken("A key of an agent's own is for A2A and MCP. Use a key of its caller's here.")
+        if token.startswith(("oag_", OF_AGENT)):
+            return await self._by_key(token)
+        return await self._by_token(request)
+
+    async def count(self, caller: Caller, endpoint: str, per_minute: int) -> None:
+        """Count a request of a caller to an endpoint. Raises RateLimited."""
+        limit = caller.per_minute or per_minute
+        who = caller.key or caller.owner
+        now = self._app.clock.monotonic()
+        purse = self._purses.get((who, endpoint))
+        if purse is None:
+            if len(self._purses) >= _MOST:
+                self._purses.clear()
+            purse = self._purses[who, endpoint] = _Purse()
+        if purse.left <= 0 or purse.until < now:
+            async with purse.filling:
+                if purse.left <= 0 or purse.until < now:
+                    await self._filled(purse, f"{who}\n{endpoint}", limit, now)
+                purse.left -= 1
+            return
+        purse.left -= 1
+
+    async def _filled(self, purse: _Purse, key: str, limit: int, now: float) -> None:
+        if self._rates is None:
+            self._rates = DurableRates(self._app.store, name="gateway", clock=self._app.clock.time)
+        part = max(1, limit // _PARTS)
+        wait = await self._rates.take(key, max(1, limit // part), 60.0)
+        if wait > 0:
+            raise RateLimited("Too many requests. Wait as long as Retry-After says.", retry_after=wait)
+        purse.left, purse.until = part, now + 60.0
+
+    async def by_key(self, token: str) -> Caller:
+        """Whose key this is. Raises InvalidToken."""
+        return await self._by_key(token)
+
+    async def _by_key(self, token: str) -> Caller:
+        if not SHAPE.fullmatch(token):
+            raise InvalidToken("The key is not known here.")
+        hashed = hashlib.sha256(token.encode()).hexdigest()
+        clock = self._app.clock
+        known = self._known.get(hashed)
+        if known is None or known[0] < clock.monotonic():
+            known = await self._looked_up(hashed)
+        if known[1] is not None and known[1] <= clock.time():
+            raise InvalidToken("The key has expired. Ask for a new one.")
+        return known[2]
+
+    async def _looked_up(self, hashed: str) -> tuple[float, float | None, Caller]:
+        store = self._app.store
+        if not self._heard:
+            self._heard = True
+            store.listen(KEYS, self._forget)
+        era = self._era
+        row = await store.read(lambda tx: tx.one(SQL.key_by_hash, hash=hashed))
+        # The row is found by the hash of 256 random bits: how long that takes tells nothing of the key.
+        if row is None:
+            raise InvalidToken("The key is not known here.")
+        id, _, _, owner, per_minute, agents, permissions, _, expires, revoked, _ = row
+        if revoked is not None:
+            raise InvalidToken("The key was revoked.")
+        scope = None if agents is None else frozenset(loads(agents))
+        caller = Caller(owner, id, scope, per_minute, tuple(loads(permissions)))
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        known = (self._app.clock.monotonic() + _REMEMBERED, expires, caller)
+        if era == self._era:
+            self._known[hashed] = known
+        return known
+
+    def _forget(self) -> None:
+        """On any thread."""
+        self._era += 1
+        self._known.clear()
+
+    async def _by_token(self, request: Request) -> Caller:
+        if not self._resolvers:
+            raise InvalidToken("The credential is not known here.")
+        try:
+            found = await resolve(self._resolvers, request)
+        except Failure as failure:
+            raise InvalidToken(failure.message) from failure
+        owner = _id_of(found.user) or _id_of(found.auth)
+        if owner is None:
+            raise InvalidToken("The credential is not known here.")
+        permissions = found.auth.get("permissions", ()) if isinstance(found.auth, dict) else ()
+        return Caller(owner, permissions=tuple(permissions))
+
+
+def _id_of(identity: Any) -> str | None:
+    if isinstance(identity, dict):
+        named = identity.get("id") or identity.get("sub")
+        return str(named) if named else None
+    return identity if isinstance(identity, str) and identity else None

@@ -1,0 +1,188 @@
+"""The tasks that callers have: which, whose, with whom, and since when. The engine knows how far each one is.
+
+An invoke leaves an entry, too. It is there whole, since no worker ever had it, and is read as a task that has ended.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple
+
+from fairlead._json import dumps, loads
+from fairlead.failures.gateway import AgentNotFound, Forbidden, InvalidParam
+from fairlead.gateway.call import Caller
+from fairlead.store import Store, Tx
+from fairlead.store.statements import statements
+from fairlead.tasks import ledger
+from fairlead.tasks.records import Task
+from fairlead.tasks.tasks import task_id
+from fairlead.tasks.worker import RETENTION
+
+SQL = statements(__file__, "tasks.sql")
+#: Before the id of what an invoke leaves.
+MARK: Final = "ch-"
+#: Entries that one request looks at, at most, to fill a page.
+_SCANNED: Final = 5000
+#: New entries between two looks at old ones, and how many old ones a look puts in order.
+_SWEEP_EVERY: Final = 64
+_SWEPT: Final = 256
+
+
+class Entry(NamedTuple):
+    """A task of a caller with an agent."""
+
+    agent: str
+    owner: str
+    task: Task
+    #: What an invoke left; None for a task of the engine.
+    record: dict[str, Any] | None = None
+
+
+class Entries:
+    """The entries in one store."""
+
+    def __init__(self, store: Store, wall: Callable[[], float]) -> None:
+        self._store = store
+        self._wall = wall
+        self._entered = 0
+
+    def entering(self, agent: str, owner: str) -> ledger.Written:
+        """What is written with a new task."""
+        self._sweep_at_times()
+        return ledger.Written(SQL.enter, agent=agent, owner=owner, open=1, record=None)
+
+    async def any(self, id: str) -> Entry | None:
+        """A task, whoever has it with whomever."""
+        found: Entry | None = await self._store.read(lambda tx: _entry(tx, tx.one(SQL.entry, task=id)))
+        return found
+
+    async def find(self, id: str, agent: str, caller: Caller) -> Entry:
+        """A task that the caller has with this agent.
+
+        Raises:
+            AgentNotFound: there is none with this agent.
+            Forbidden: it is somebody else's.
+        """
+        found = await self._store.read(lambda tx: _entry(tx, tx.one(SQL.entry, task=id)))
+        if found is None or found.agent != agent:
+            raise AgentNotFound("Task not found.")
+        if found.owner != caller.owner:
+            raise Forbidden("task is not owned by caller")
+        return found
+
+    async def page(
+        self,
+        caller: Caller,
+        state: str,
+        size: int,
+        since: str | None,
+        agent: str | None = None,
+        agents: Collection[str] | None = None,
+    ) -> tuple[list[Entry], str | None]:
+        """Tasks of a caller, the newest first, and where the next page begins.
+
+        Args:
+            state: `active` or `open`, `closed`, or `all`.
+            agent: Only those with this agent.
+            agents: Only those with one of these.
+        """
+        only_open = state in ("active", "open")
+        asked: dict[str, Any] = {"owner": caller.owner, "size": size + 1}
+        statement = SQL.listed_open if only_open else SQL.listed
+        if agent is not None:
+            statement = SQL.listed_agent_open if only_open else SQL.listed_agent
+            asked["agent"] = agent
+        before, before_id = _read_cursor(since)
+
+        def work(tx: Tx) -> tuple[list[Entry], list[str], tuple[float, str] | None]:
+            found: list[Entry] = []
+            over: list[str] = []
+            at, scanned = (before, before_id), 0
+            while True:
+                rows = tx.all(statement, before=at[0], before_id=at[1], **asked)
+                for row in rows:
+                    if len(found) == size:
+                        return found, over, at
+                    at = row[3], row[0]
+                    entry = _entry(tx, row)
+                    final = entry is None or entry.task.state.final
+                    if final and row[4]:
+                        over.append(row[0])
+                    if entry is None or (agents is not None and entry.agent not in agents):
+                        continue
+                    if state == "all" or final != only_open:
+                        found.append(entry)
+                scanned += len(rows)
+                if len(rows) <= size:
+                    return found, over, None
+                if scanned >= _SCANNED:
+                    return found, over, at
+
+        found, over, more = await self._store.read(work)
+        if over:
+            self._store.submit(lambda tx: tx.many(SQL.close, [{"task": id} for id in over]), True)
+        return found, None if more is None else _cursor(*more)
+
+    def _sweep_at_times(self) -> None:
+        self._entered += 1
+        if self._entered % _SWEEP_EVERY == 1:
+            self._store.submit(lambda tx: sweep(tx, self._wall()), True)
+
+
+def sweep(tx: Tx, now: float) -> int:
+    """Say of some that have ended that they have, and forget some that ended long ago; gives how many."""
+    ended = tx.all(SQL.ended, size=_SWEPT)
+    tx.many(SQL.close, [{"task": id} for (id,) in ended])
+    before = task_id(now - RETENTION)
+    gone = tx.run(SQL.forget_records, before=f"{MARK}{before}", size=_SWEPT)
+    return len(ended) + gone + tx.run(SQL.forget_tasks, before=before, size=_SWEPT)
+
+
+def _entry(tx: Tx, row: tuple[Any, ...] | None) -> Entry | None:
+    if row is None:
+        return None
+    id, agent, owner, created, _, spelled = row
+    if spelled is not None:
+        record = loads(spelled)
+        return Entry(agent, owner, _invoked(id, agent, owner, created, record), record)
+    task = ledger.find(tx, id)
+    return None if task is None else Entry(agent, owner, task)
+
+
+def _invoked(id: str, agent: str, owner: str, created: float, record: dict[str, Any]) -> Task:
+    """What an invoke left, as a task that has ended: one move, its end."""
+    about = {name: record[name] for name in ("message", "message_id", "context_id")}
+    about["agent"] = agent
+    about |= {"metadata": record.get("metadata", {}), "attachments": record.get("attachments", [])}
+    done = record["state"] == "completed"
+    result = dumps({"ok": True, "data": record["text"]}) if done else None
+    return Task.of(
+        (
+            id, "", agent, "", record["state"], None, 0, 0, None, None, 0, 1, 1, "{}", None, created, created,
+            record["ended"], owner, "{}", None, dumps({"gateway": about}), None, None, None, None, None, "[]",
+            None, result, None if done else record["text"], 1, 0, None,
+        )
+    )  # fmt: skip
+
+
+def _cursor(created: float, id: str) -> str:
+    return base64.urlsafe_b64encode(f"{created!r} {id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(given: str | None) -> tuple[float, str]:
+    if not given:
+        return 1e18, "~"
+    try:
+        spelled = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)).decode()
+        created, _, id = spelled.partition(" ")
+        return _finite(created), id
+    except ValueError:
+        raise InvalidParam("since must be the next_since of the page before.", field="since") from None
+
+
+def _finite(spelled: str) -> float:
+    number = float(spelled)
+    if not abs(number) < 1e18:
+        raise ValueError(spelled)
+    return number

@@ -1,0 +1,23 @@
+-- add
+INSERT INTO gateway_files (id, owner, filename, content_type, secret, created)
+VALUES (:id, :owner, :filename, :content_type, :secret, :created)
+
+-- get
+SELECT id, owner, filename, content_type, secret, created, claimed, artifact, size, sha256
+FROM gateway_files WHERE id = :id
+
+-- claim
+UPDATE gateway_files SET claimed = :now
+WHERE id = :id AND artifact IS NULL AND (claimed IS NULL OR claimed < :stale)
+
+-- release
+UPDATE gateway_files SET claimed = NULL WHERE id = :id AND claimed = :claimed AND artifact IS NULL
+
+-- complete
+UPDATE gateway_files SET artifact = :artifact, size = :size, sha256 = :sha256
+WHERE id = :id AND claimed = :claimed AND artifact IS NULL
+
+-- prune
+DELETE FROM gateway_files WHERE id IN (
+    SELECT id FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT 100
+)

@@ -1,0 +1,397 @@
+"""`Gateway`: the agents' HTTP API as an ASGI app: who calls, how often, which route, and how it is answered.
+
+    fairlead serve                      serves it under /api/v1
+    Gateway(app)                        the same, to be mounted in another app
+
+Each route is a function in a module of its own; this one knows no agent, no task and no conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+
+from fairlead._json import encode
+from fairlead.actions import policy as checks
+from fairlead.failures import PIVOT, Failure, Kind, from_exception
+from fairlead.failures import gateway as wire
+from fairlead.failures.failure import lookup
+from fairlead.failures.gateway import (
+    AgentNotFound,
+    GatewayFailure,
+    InternalError,
+    InvalidParam,
+    PayloadTooLarge,
+    RateLimited,
+)
+from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route, Served
+from fairlead.gateway.callers import Callers
+from fairlead.gateway.exchange import CALLER, MADE, Exchange, made_by
+from fairlead.gateway.routing import Match, Router
+from fairlead.gateway.streams import Streams
+from fairlead.outgoing import Guard
+from fairlead.runtime import App
+from fairlead.runtime.hooks import report
+from fairlead.surfaces.auth.resolve import Resolver
+from fairlead.surfaces.http.asgi import Disconnected, Receive, Request, Scope, Send, read_body, respond
+from fairlead.surfaces.http.disconnect import while_connected
+
+if TYPE_CHECKING:
+    from fairlead.gateway.agents import Agents
+    from fairlead.gateway.audit import Audit
+    from fairlead.gateway.background import Background
+    from fairlead.gateway.entries import Entries
+    from fairlead.gateway.files import Files
+    from fairlead.gateway.metrics import GatewayMetrics
+    from fairlead.gateway.recorder import Recorder
+    from fairlead.tasks import Tasks
+
+#: Where the gateway's addresses begin.
+PREFIXES: Final = ("/api/v1/", "/a2a/", "/agents/", "/v1/")
+JSON: Final = b"application/json"
+SSE: Final = b"text/event-stream"
+#: The modules that have routes, each in `ROUTES`.
+MODULES: Final = (
+    "agents",
+    "invoke",
+    "tasks",
+    "webhooks",
+    "files",
+    "conversations",
+    "admin",
+    "openai",
+    "openai_responses",
+    "registration",
+    "remote_deliveries",
+    "a2a",
+    "agent_mcp",
+    "openapi",
+)
+#: Kinds of failures that are ours, and none of a caller's business.
+_OUR_OWN: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal, Kind.unserializable})
+Headers = tuple[tuple[bytes, bytes], ...]
+_REQUEST_ID: Final = re.compile(r"[\w.:+/=-]{1,128}", re.ASCII)
+
+
+class GatewayOptions(TypedDict, total=False):
+    """What a gateway may be told."""
+
+    #: Whose the app's own agents are, and the keys that say nothing else.
+    owner: str
+    #: Who calls, for credentials that are no `oag_` keys: tokens, say.
+    resolve_context: Sequence[Resolver]
+    #: Requests of one caller to one endpoint in a minute.
+    per_minute: int
+    #: Blocking calls and streams at once; past that, callers are told to come back.
+    most: int
+    #: Where webhooks may go; by default, no address of this machine or its network.
+    guard: Guard
+    #: Seconds that a conversation is kept after it was last touched.
+    retention: float
+    #: Seconds of silence after which a stream gives a sign of life.
+    heartbeat: float
+    #: Where callers reach this server, such as https://agents.example.com; else it is as each request says.
+    public_url: str
+    #: Bytes of a file that callers upload, and the folder that files are in; else in the data folder.
+    largest_file: int
+    files_folder: str
+    #: Days that lines of the audit log are kept, and whether requests that only look are written down, too.
+    audit_days: float
+    audit_looks: bool
+    #: Whether the server's other routes are for those with a key only.
+    required: bool
+
+
+class Gateway:
+    """Serves an app's agents."""
+
+    prefixes = PREFIXES
+
+    def __init__(self, app: App, **options: Unpack[GatewayOptions]) -> None:
+        checks.known_keys("Gateway", options, tuple(GatewayOptions.__annotations__))
+        self.app = app
+        self.owner = options.get("owner", "local")
+        self.per_minute = options.get("per_minute", 600)
+        self.most = options.get("most", 4096)
+        self.guard = options.get("guard") or Guard.from_environ(os.environ)
+        self.retention = options.get("retention", 86_400.0)
+        #: Where callers reach this server, if it is not as each request says.
+        self.public_url = options.get("public_url", "").rstrip("/")
+        self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
+        #: Requests that are being served.
+        self.in_flight = 0
+        #: Streams that stay open.
+        self.streams = Streams(options.get("heartbeat", 15.0))
+        self._required = options.get("required", False)
+        self._audit: dict[str, Any] = {"looks": options.get("audit_looks", False)}
+        if "audit_days" in options:
+            self._audit["kept_for"] = options["audit_days"] * 86400.0
+        names = {"public_url": "public_url", "largest_file": "largest", "files_folder": "folder"}
+        self._files: dict[str, Any] = {names[key]: value for key, value in options.items() if key in names}
+        self._background: Background | None = None
+        self._router = Router(routes())
+
+    @cached_property
+    def agents(self) -> Agents:
+        from fairlead.gateway.agents import Agents
+
+        return Agents(self)
+
+    @cached_property
+    def entries(self) -> Entries:
+        from fairlead.gateway.entries import Entries
+
+        return Entries(self.app.store, self.app.wall)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        from fairlead.gateway.recorder import Recorder
+
+        return Recorder(self)
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to stop: open streams are ended, so that their readers go elsewhere."""
+        return self.streams.closing
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self.streams.closing = draining
+
+    @cached_property
+    def audit(self) -> Audit:
+        from fairlead.gateway.audit import Audit
+
+        return Audit(self.app.store, self.app.wall, **self._audit)
+
+    @cached_property
+    def metrics(self) -> GatewayMetrics:
+        from fairlead.gateway.metrics import GatewayMetrics
+
+        return GatewayMetrics(self)
+
+    @cached_property
+    def files(self) -> Files:
+        from fairlead.gateway.files import Files
+
+        return Files(self.app, **self._files)
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        """Who calls the server's other routes with a key of the gateway."""
+        from fairlead.gateway.resolver import KeyResolver
+
+        return KeyResolver(self, required=self._required)
+
+    def start(self) -> None:
+        """Begin what is done beside answering, on the event loop that runs."""
+        from fairlead.gateway.background import Background
+
+        if self._background is None:
+            self._background = Background(self.app, self.guard)
+            self._background.start()
+
+    async def stop(self) -> None:
+        """Write down what is still to be written, and end what was begun beside."""
+        background, self._background = self._background, None
+        if background is not None:
+            await background.stop()
+        await self.recorder.flush()
+        await self.audit.flush()
+
+    @property
+    def tasks(self) -> Tasks:
+        tasks: Tasks = self.app.tasks
+        return tasks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        request_id = _request_id(request, self.app)
+        found = self._router.find(scope["method"], _path(scope))
+        self.in_flight += 1
+        exchange = Exchange(self, request, request_id, found, send)
+        try:
+            await self._serve(request, request_id, found, receive, exchange.send)
+        except Disconnected:
+            pass
+        finally:
+            self.in_flight -= 1
+            exchange.ended()
+
+    async def _serve(
+        self, request: Request, request_id: str, found: Match | list[str] | None, receive: Receive, send: Send
+    ) -> None:
+        headers: Headers = ((b"x-request-id", request_id.encode()),)
+        try:
+            if isinstance(found, list):
+                headers = (*headers, (b"allow", ", ".join(found).encode()))
+                raise InvalidParam(f"This address takes {', '.join(found)}.")
+            if found is None:
+                raise AgentNotFound("There is nothing at this address.")
+            call = await self._admitted(request, request_id, found, receive)
+            answering = _answered(found.route, call)
+            answer = await (answering if found.route.raw else while_connected(answering, receive))
+        except Failure as failure:
+            await self._refuse(failure, request, found, headers, send)
+        except Disconnected:
+            raise
+        except Exception as exc:
+            report("The gateway failed.")
+            await self._refuse(InternalError(cause=exc), request, found, headers, send)
+        else:
+            request.scope[MADE] = made_by(answer)
+            if isinstance(answer, Frames):
+                with self.metrics.streaming():
+                    await _stream(answer, headers, receive, send)
+            elif isinstance(answer, Content):
+                await _content(answer, headers, receive, send)
+            elif isinstance(answer, Served):
+                await answer.app(request.scope, receive, _adding(headers, send))
+            else:
+                await _reply(answer, headers, send)
+
+    async def _admitted(self, request: Request, request_id: str, found: Match, receive: Receive) -> Call:
+        """Read the request, of a caller who may make it."""
+        route = found.route
+        if b"%00" in request.scope.get("query_string", b""):
+            raise InvalidParam("The query holds the character NUL, which is part of no name.")
+        caller = Caller("") if route.open else await self.callers.of(request, of_agent=route.of_agent)
+        request.scope[CALLER] = caller
+        # Those who need no key are told apart by where they come from.
+        await self._counted(Caller(f"from {request.client}") if route.open else caller, route)
+        if route.raw:
+            return Call(self, request, caller, found.params, request_id, receive)
+        try:
+            request.body = await read_body(request.scope, receive, route.body)
+        except Failure:
+            words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
+            raise PayloadTooLarge(words) from None
+        return Call(self, request, caller, found.params, request_id)
+
+    async def _counted(self, caller: Caller, route: Route) -> None:
+        if self.in_flight > self.most:
+            raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
+        if route.counted:
+            await self.callers.count(caller, route.name, self.per_minute)
+
+    async def _refuse(
+        self,
+        failure: Failure,
+        request: Request,
+        found: Match | list[str] | None,
+        headers: Headers,
+        send: Send,
+    ) -> None:
+        failure = _told(failure)
+        pause = wire.retry_after(failure)
+        if pause is not None:
+            headers = (*headers, (b"retry-after", b"%d" % pause))
+        if isinstance(found, Match) and found.route.refused is not None:
+            await _reply(found.route.refused(self, request, failure), headers, send)
+            return
+        told = wire.render(failure, headers[0][1].decode(), self.app.redactor)
+        status = wire.http_status(failure)
+        if status == 401:
+            headers = (*headers, (b"www-authenticate", b"Bearer"))
+        await respond(send, status, encode(told), JSON, headers)
+
+
+def _told(failure: Failure) -> Failure:
+    """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
+    if isinstance(failure, GatewayFailure) or failure.kind not in _OUR_OWN:
+        return failure
+    report(f"The gateway could not serve a request: {failure.message}")
+    return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
+
+
+def routes() -> list[Route]:
+    """All routes there are."""
+    from importlib import import_module
+
+    return [route for name in MODULES for route in import_module(f"fairlead.gateway.{name}").ROUTES]
+
+
+async def _answered(route: Route, call: Call) -> Answer | Frames | Content | Served:
+    try:
+        return await route.handler(call)
+    except (asyncio.CancelledError, Disconnected):
+        raise
+    except Exception as exc:
+        if isinstance(exc, Failure):
+            raise
+        report(f"The gateway failed at {route.name}.")
+        raise from_exception(exc) from exc
+
+
+async def _reply(answer: Answer, headers: Headers, send: Send) -> None:
+    if answer.flat and answer.data is None:
+        await send(
+            {"type": "http.response.start", "status": answer.status, "headers": [*headers, *answer.headers]}
+        )
+        await send({"type": "http.response.body", "body": b""})
+        return
+    told: Mapping[str, Any] = (
+        answer.data if answer.flat else {"success": True, "data": answer.data, **answer.more}
+    )
+    await respond(send, answer.status, encode(told), JSON, (*headers, *answer.headers))
+
+
+async def _stream(answer: Frames, headers: Headers, receive: Receive, send: Send) -> None:
+    """Send frames as they come, as long as somebody reads them."""
+
+    async def sending() -> None:
+        begun = [(b"content-type", SSE), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [*begun, *headers, *answer.headers]}
+        )
+        async with aclosing(answer.frames) as frames:  # type: ignore[type-var]
+            async for frame in frames:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    await while_connected(sending(), receive)
+
+
+async def _content(answer: Content, headers: Headers, receive: Receive, send: Send) -> None:
+    """Send a file's bytes as they are read, as long as somebody takes them."""
+
+    async def sending() -> None:
+        begun = [*headers, *answer.headers]
+        await send({"type": "http.response.start", "status": 200, "headers": begun})
+        async with aclosing(answer.pieces) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    await while_connected(sending(), receive)
+
+
+def _adding(headers: Headers, send: Send) -> Send:
+    """Send with some headers more."""
+
+    async def adding(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        await send(message)
+
+    return adding
+
+
+def _request_id(request: Request, app: App) -> str:
+    given = request.headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else app.new_id()
+
+
+def _path(scope: Scope) -> str:
+    """The path as it was sent, without what the app is mounted under."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    root: str = scope.get("root_path", "")
+    if root and path.startswith(root):
+        path = path[len(root) :]
+    return path

@@ -1,0 +1,323 @@
+"""What invokes leave behind: a short task each, written after the answer, many at once.
+
+The answer does not wait for the disk. A later turn with the same context does, if it comes that soon, and goes on
+with what was said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead._json import dumps, loads
+from fairlead.agents.conversations import read, redacted, restore, spell
+from fairlead.agents.models.model import Message
+from fairlead.failures import Failure, Kind
+from fairlead.failures.gateway import (
+    AgentNotFound,
+    AgentReplyError,
+    Conflict,
+    Forbidden,
+    InvalidParam,
+    ServiceTimeout,
+)
+from fairlead.gateway import turns
+from fairlead.gateway.call import Caller
+from fairlead.gateway.entries import MARK, SQL
+from fairlead.gateway.messages import BUSY
+from fairlead.gateway.metrics import outcome_of
+from fairlead.gateway.turns import Ended, Said, Turn
+from fairlead.runtime.hooks import report
+from fairlead.runtime.identity import caller_of
+from fairlead.store import Tx
+from fairlead.store.store import writable
+
+if TYPE_CHECKING:
+    from fairlead.gateway.gateway import Gateway
+
+#: Records that wait to be written, at most; whoever comes then waits for room before the agent is asked.
+MOST: Final = 10_000
+#: Seconds in which records gather, and until a store that was away is tried again.
+_GATHERING: Final = 0.02
+_AGAIN: Final = 0.5
+#: Seconds that a context is looked for which another process may be about to write.
+_PATIENCE: Final = 1.0
+#: Seconds that anybody waits for the store to take what is to be recorded.
+_STORE_PATIENCE: Final = 10.0
+
+
+#: With whom a context is, whether it is the caller's, and what has to be entered before it can be gone on with.
+Context = tuple[str, bool, str | None]
+
+
+@dataclass(slots=True)
+class Record:
+    """One turn, from the question to its end."""
+
+    turn: Turn
+    id: str
+    begun: float
+    ended: float = 0.0
+    last: Ended | None = None
+    #: What was said, and what the agent keeps besides, of a turn that no conversation keeps.
+    said: list[Message] | None = None
+    state: dict[str, Any] | None = None
+
+    def keep(self, said: list[Message], state: dict[str, Any]) -> None:
+        self.said, self.state = said, state
+
+
+class Recorder:
+    """Writes records behind the answers of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._app = gateway.app
+        self._metrics = gateway.metrics
+        #: By their tasks' ids.
+        self._waiting: dict[str, Record] = {}
+        self._writer: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+        #: Set whenever a batch has been written.
+        self._wrote = asyncio.Event()
+
+    def begin(self, turn: Turn) -> Record:
+        """A record of a turn that is about to be taken."""
+        id = turn.record_id or (turns.new_context() if turn.continued else turn.context_id)
+        return Record(turn, id, self._app.wall())
+
+    def add(self, record: Record, last: Ended | None) -> None:
+        """Write a record soon. None for `last` says that nobody waited for the end."""
+        record.last, record.ended = last, self._app.wall()
+        self._metrics.turn(record.turn.agent.id, outcome_of(last))
+        self._waiting[record.id] = record
+        if self._writer is None:
+            self._writer = asyncio.ensure_future(self._write())
+
+    async def room(self) -> None:
+        """Wait while too many records are still to be written."""
+        while len(self._waiting) >= MOST:
+            await self._written()
+
+    async def flush(self) -> None:
+        """Wait until all that was added before is on disk."""
+        if self._waiting:
+            last = next(reversed(self._waiting))
+            await self.settled(last)
+
+    async def settled(self, id: str) -> None:
+        """Wait until a record is on disk, if it is one that waits here. A store that is away is not waited for."""
+        if id in self._waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STORE_PATIENCE):
+                    while id in self._waiting:
+                        await self._written()
+
+    async def opened(self, turn: Turn) -> None:
+        """See to it that the context of a turn can be gone on with.
+
+        Raises:
+            AgentNotFound: there is no such context.
+            Forbidden: it is somebody else's.
+            InvalidParam: it is one with another agent.
+        """
+        id = turn.context_id
+        await self.settled(id)
+        caller = turn.caller
+        found = await self._app.store.read(lambda tx: _context(tx, id, caller))
+        if found is None and id.startswith(MARK):
+            found = await self._awaited(id, caller)
+        if found is None:
+            return  # a name of the caller's own: a context begins
+        agent, mine, record = found
+        if not mine:
+            raise Forbidden("conversation is not owned by caller")
+        if agent != turn.agent.id:
+            raise InvalidParam("context_id is of a conversation with another agent.", field="context_id")
+        if record is not None:
+            await self._app.store.write(lambda tx: _restored(tx, turn, loads(record), self._app.wall()))
+
+    async def _awaited(self, id: str, caller: Caller) -> Context:
+        """A context that may be about to be written by another process."""
+        pause = _GATHERING
+        while pause < _PATIENCE:
+            await asyncio.sleep(pause)
+            pause *= 2
+            found: Context | None = await self._app.store.read(lambda tx: _context(tx, id, caller))
+            if found is not None:
+                return found
+        raise AgentNotFound("conversation not found")
+
+    async def _written(self) -> None:
+        self._hurry.set()
+        await self._wrote.wait()
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                if not self._hurry.is_set():
+                    await asyncio.wait(
+                        (hurry := asyncio.ensure_future(self._hurry.wait()),), timeout=_GATHERING
+                    )
+                    hurry.cancel()
+                self._hurry.clear()
+                batch = list(self._waiting.values())
+                try:
+                    await self._enter([row for record in batch if (row := self._row(record)) is not None])
+                except Exception:
+                    # What can never be written must not keep others from it.
+                    report("Invokes could not be recorded.")
+                for record in batch:
+                    self._waiting.pop(record.id, None)
+                self._wrote.set()
+                self._wrote = asyncio.Event()
+        finally:
+            self._writer = None
+
+    async def _enter(self, rows: list[list[Any]]) -> None:
+        """Write records; one that the store refuses is left out, and the others are not."""
+        # One statement for all of them: a thread that runs many gets in the way of the event loop each time.
+        spelled = dumps(rows)
+        if "\\u0000" in spelled:
+            spelled = dumps(_writable(rows))
+        spelled = writable(spelled)
+        while True:
+            try:
+                await self._app.store.write(lambda tx: tx.run(SQL.record, rows=spelled))
+                return
+            except Failure as failure:
+                if failure.kind is not Kind.unavailable:
+                    break
+                report(f"Invokes wait to be recorded: {failure.message}")
+                await asyncio.sleep(_AGAIN)
+        if len(rows) == 1:
+            report("An invoke could not be recorded: the store refuses it.")
+            return
+        half = len(rows) // 2
+        await self._enter(rows[:half])
+        await self._enter(rows[half:])
+
+    def _row(self, record: Record) -> list[Any] | None:
+        try:
+            told = _told(record, self._app.redactor)
+        except Exception:
+            report("An invoke could not be recorded.")
+            return None
+        turn = record.turn
+        return [record.id, turn.agent.id, turn.caller.owner, record.begun, told]
+
+
+async def recorded(gateway: Gateway, turn: Turn) -> AsyncIterator[Said | Ended]:
+    """Have an agent take a turn, as `turns.run` does, and leave a task behind."""
+    await gateway.recorder.room()
+    record = gateway.recorder.begin(turn)
+    last: Ended | None = None
+    refused = False
+    try:
+        async with aclosing(turns.run(gateway, turn, kept=record.keep)) as said:  # type: ignore[type-var]
+            async for each in said:
+                if isinstance(each, Ended):
+                    last = each
+                yield each
+    except Failure:
+        refused = True  # no turn was taken
+        raise
+    finally:
+        if not refused:
+            gateway.recorder.add(record, last)
+
+
+async def whole(gateway: Gateway, turn: Turn) -> Ended:
+    """The same, for those who only wait for the end."""
+    recorder = gateway.recorder
+    await recorder.room()
+    record = recorder.begin(turn)
+    try:
+        last = await turns.whole(gateway, turn, record.keep)
+    except Failure:
+        raise  # no turn was taken
+    except BaseException:
+        recorder.add(record, None)
+        raise
+    recorder.add(record, last)
+    return last
+
+
+def _told(record: Record, redactor: Any) -> dict[str, Any]:
+    """A turn as it is kept."""
+    turn = record.turn
+    state, words = _ended(record.last)
+    told: dict[str, Any] = {
+        "message": redactor.text(turn.message),
+        "message_id": turn.message_id,
+        "context_id": turn.context_id,
+        "state": state,
+        "text": redactor.text(words),
+        "ended": record.ended,
+    }
+    if turn.metadata:
+        told["metadata"] = dict(turn.metadata)
+    if turn.attachments:
+        told["attachments"] = [dict(each) for each in turn.attachments]
+    if not turn.continued and record.said is not None and not _plain(record, words):
+        told["said"] = [spell(redacted(each, redactor)) for each in record.said]
+        told["kept"] = {name: value for name, value in (record.state or {}).items() if value}
+    return told
+
+
+def _plain(record: Record, words: str) -> bool:
+    """Whether what was said is the question and the answer, and nothing else."""
+    said = record.said or []
+    if len(said) != 2 or any((record.state or {}).values()):
+        return False
+    asked, reply = said
+    alone = not (reply.calls or reply.reasoning or reply.kept) and reply.role == "assistant"
+    return alone and asked.content == record.turn.message and reply.content == words
+
+
+def _ended(last: Ended | None) -> tuple[str, str]:
+    if last is None:
+        return "canceled", "The caller went away."
+    failure = last.failure
+    if failure is None:
+        return "completed", last.text
+    if isinstance(failure, ServiceTimeout):
+        return "timeout", failure.message
+    if isinstance(failure, Conflict) and not isinstance(failure, AgentReplyError):
+        return "rejected", BUSY
+    return "failed", failure.message
+
+
+def _context(tx: Tx, id: str, caller: Caller) -> Context | None:
+    row = tx.one(SQL.conversation, id=id)
+    if row is not None:
+        return row[0], row[1] == caller_of(caller.user, caller.auth), None
+    row = tx.one(SQL.entry, task=id)
+    if row is not None:
+        return row[1], row[2] == caller.owner, row[5]
+    row = tx.one(SQL.channel, id=id)
+    return None if row is None else (row[0], row[1] == caller.owner, None)
+
+
+def _writable(value: Any) -> Any:
+    """The same with all texts as every database can keep them."""
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, dict):
+        return {writable(name): _writable(each) for name, each in value.items()}
+    return [_writable(each) for each in value] if isinstance(value, list) else value
+
+
+def _restored(tx: Tx, turn: Turn, record: dict[str, Any], now: float) -> None:
+    """Enter what an invoke said as a conversation."""
+    if record["context_id"] != turn.context_id:
+        return
+    if "said" in record:
+        said = [read(each) for each in record["said"]]
+    else:
+        said = [Message("user", record["message"]), Message("assistant", record["text"])]
+        said = said if record["state"] == "completed" else said[:1]
+    owner = caller_of(turn.caller.user, turn.caller.auth)
+    restore(tx, turn.context_id, turn.agent.id, owner, said, record.get("kept", {}), now)

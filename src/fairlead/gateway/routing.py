@@ -1,0 +1,51 @@
+"""From a method and a path to a route. The path is matched as it was sent: an encoded slash is part of an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from fairlead.gateway.call import Route
+
+_ANY: Final = "*"
+
+
+class Match(NamedTuple):
+    """A route, and the parts of the path that it names."""
+
+    route: Route
+    params: dict[str, str]
+
+
+class Router:
+    """Routes in a tree, by the steps of their paths."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._root: dict[str, Any] = {}
+        for route in routes:
+            node = self._root
+            for step in route.path.strip("/").split("/"):
+                node = node.setdefault(_ANY if step.startswith("{") else step, {})
+            names = [step[1:-1] for step in route.path.strip("/").split("/") if step.startswith("{")]
+            node.setdefault("", {})[route.method] = (route, names)
+
+    def find(self, method: str, path: str) -> Match | list[str] | None:
+        """The route; the methods that the path does take, where it does not take this one; None for no such path."""
+        node, values = self._root, []
+        for step in path.strip("/").split("/"):
+            following = node.get(step) if step else None
+            if following is None:
+                following = node.get(_ANY)
+                if following is None or not step:
+                    return None
+                values.append(unquote(step))
+            node = following
+        served = node.get("")
+        if not served:
+            return None
+        found = served.get(method)
+        if found is None:
+            return sorted(served)
+        route, names = found
+        return Match(route, dict(zip(names, values, strict=True)))

@@ -1,0 +1,19 @@
+-- key_by_hash
+SELECT id, prefix, name, owner, per_minute, agents, permissions, created, expires, revoked, used
+FROM api_keys WHERE hash = :hash
+
+-- agent_by_id
+SELECT id, owner, visibility, mcp_enabled, created, updated, instance, about, mode, lease, epoch
+FROM agents WHERE id = :id
+
+-- agents_of
+SELECT id, owner, visibility, mcp_enabled, created, updated, instance, about, mode, lease, epoch
+FROM agents WHERE owner = :owner ORDER BY id
+
+-- set_agent
+INSERT INTO agents (id, owner, visibility, mcp_enabled, created, updated, epoch)
+VALUES (:id, :owner, :visibility, :mcp_enabled, :now, :now, 0)
+ON CONFLICT (id) DO UPDATE SET visibility = :visibility, mcp_enabled = :mcp_enabled, updated = :now
+
+-- agents_on
+SELECT id FROM agents WHERE instance = :instance

@@ -1,0 +1,271 @@
+"""One turn of an agent, whoever runs it: what it is asked, what it says meanwhile, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from fairlead._json import dumps, loads
+from fairlead.actions import Action
+from fairlead.agents.running import HISTORY, TRANSCRIPT
+from fairlead.failures import Failure, Kind
+from fairlead.failures import action as action_wire
+from fairlead.failures.gateway import (
+    AgentNotFound,
+    AgentReplyError,
+    Forbidden,
+    InvalidBody,
+    RateLimited,
+    sentinel,
+)
+from fairlead.gateway.agents import GatewayAgent
+from fairlead.gateway.call import Caller
+from fairlead.surfaces.http.disconnect import carried_on
+from fairlead.surfaces.talking import CONVERSATION, keeps_conversations, message_member
+
+if TYPE_CHECKING:
+    from fairlead.agents.models.model import Message
+    from fairlead.agents.running import Keeper
+    from fairlead.gateway.gateway import Gateway
+    from fairlead.tasks import Tasks
+
+T = TypeVar("T")
+
+#: Keys of a message's metadata that only the gateway may set.
+RESERVED: Final = frozenset({"protocol", "caller_owner_id", "target_agent_id", "delivery_principal"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an agent is asked."""
+
+    agent: GatewayAgent
+    caller: Caller
+    message: str
+    #: The channel that it belongs to.
+    context_id: str
+    #: Whether the channel was there before, and what was said in it counts.
+    continued: bool = False
+    message_id: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    #: Seconds.
+    timeout: float | None = None
+    #: What was said before, where the caller keeps it, and the state that goes with it.
+    history: tuple[Message, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict)
+    #: The id of the task that it leaves behind, where it is not one of the gateway's choice.
+    record_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A piece of what an agent says: some of its answer, or some of its thoughts."""
+
+    text: str = ""
+    thought: str = ""
+    #: What it does: a tool called, a result, a question; as the runtime's `activity` events have it.
+    activity: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a turn ended. A failure of the agent's own is a text of its own."""
+
+    text: str = ""
+    failure: Failure | None = None
+    #: What it asks, when it cannot go on without an answer.
+    question: Mapping[str, Any] | None = None
+    #: Tokens that models read and wrote for it, where that is known.
+    usage: Mapping[str, Any] | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.failure is not None
+
+
+def new_context() -> str:
+    """A new channel's id."""
+    return f"ch-{new_id()}"
+
+
+def new_id() -> str:
+    """A new id: a UUID (version 7). Ids grow as they come, so that old ones are found by them."""
+    # An id is no secret: whoever names one is asked whose it is.
+    noise = f"{random.getrandbits(72):018x}"
+    digits = f"{int(time.time() * 1000):012x}"
+    return f"{digits[:8]}-{digits[8:]}-7{noise[:3]}-8{noise[3:6]}-{noise[6:]}"
+
+
+async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
+    """What a turn is as a task: the engine that takes it, the action, and its input."""
+    action = turn.agent.action
+    if action is None:
+        from fairlead.gateway import remote
+
+        return remote.work(gateway, turn)
+    return gateway.tasks, action, _input(turn)
+
+
+async def whole(gateway: Gateway, turn: Turn, kept: Keeper | None = None) -> Ended:
+    """Have an agent take a turn, and wait for its end. `kept` is given what was said, if nothing else keeps it."""
+    if turn.agent.action is not None:
+        calling = gateway.app.invoke(turn.agent.action, _input(turn), **_options(turn, kept))
+        try:
+            # The call's own time limit costs more, and knows no more.
+            result = await in_time(calling, turn.timeout)
+        except TimeoutError:
+            return Ended(failure=sentinel("Timeout"))
+        return ended(result.data, result.failure, result.meta)
+    last: Ended | None = None
+    async for each in run(gateway, turn, heard=False):
+        last = each if isinstance(each, Ended) else last
+    assert last is not None
+    return last
+
+
+async def run(
+    gateway: Gateway, turn: Turn, *, heard: bool = True, kept: Keeper | None = None
+) -> AsyncIterator[Said | Ended]:
+    """Have an agent take a turn; what it says comes as it says it, and how it ended comes last.
+
+    Leaving early ends the turn.
+    """
+    if not turn.agent.online(gateway.app.wall()):
+        yield Ended(failure=sentinel("AgentOffline"))
+        return
+    if turn.agent.action is None:
+        from fairlead.gateway import remote
+
+        taken = remote.run(gateway, turn)
+    else:
+        taken = _local(gateway, turn, heard, kept)
+    async with aclosing(taken) as said:  # type: ignore[type-var]
+        async for each in said:
+            yield each
+
+
+async def _local(
+    gateway: Gateway, turn: Turn, heard: bool, kept: Keeper | None
+) -> AsyncIterator[Said | Ended]:
+    action = turn.agent.action
+    assert action is not None
+    if not heard:
+        yield await whole(gateway, turn, kept)
+        return
+    async with gateway.app.stream(
+        action, _input(turn), timeout=turn.timeout, **_options(turn, kept)
+    ) as events:
+        async for event in events:
+            if event["type"] == "delta":
+                yield Said(event["data"])
+            elif event["type"] == "activity":
+                thought = event["data"].get("text", "") if event["kind"] == "thinking" else ""
+                yield Said(thought=thought, activity=event)
+            elif event["type"] == "result":
+                envelope = event["envelope"]
+                failure = None if envelope["ok"] else action_wire.parse(envelope["error"])
+                yield ended(envelope.get("data"), failure, envelope.get("meta"))
+
+
+def check(turn: Turn) -> None:
+    """Raises InvalidBody where an agent of the app takes more than words, and the message does not say it."""
+    if turn.agent.action is not None and _face(turn.agent.action)[0] is None:
+        _input(turn)
+
+
+def _input(turn: Turn) -> dict[str, Any]:
+    """What an agent of the app is given: the words where it wants them, or an object where it takes more than words."""
+    assert turn.agent.action is not None
+    member, keeps = _face(turn.agent.action)
+    prompt = turn.message
+    if turn.attachments:
+        from fairlead.gateway import files
+
+        prompt += files.told(turn.attachments)
+    input = {member: prompt} if member is not None else _object(turn.message)
+    if turn.continued and keeps:
+        input[CONVERSATION] = turn.context_id
+    return input
+
+
+def _object(message: str) -> dict[str, Any]:
+    try:
+        given = loads(message)
+    except (ValueError, RecursionError):
+        given = None
+    if type(given) is not dict:
+        raise InvalidBody("This agent takes a JSON object as its message.", field="message")
+    return {name: value for name, value in given.items() if name != CONVERSATION}
+
+
+def _face(action: Action[..., Any]) -> tuple[str | None, bool]:
+    """Where a message goes in an agent's input, and whether it can be told which conversation to go on with."""
+    known = _FACES.get(action)
+    if known is None:
+        known = _FACES[action] = message_member(action), keeps_conversations(action)
+    return known
+
+
+_FACES: Final[WeakKeyDictionary[Action[..., Any], tuple[str | None, bool]]] = WeakKeyDictionary()
+
+
+def _options(turn: Turn, kept: Keeper | None) -> dict[str, Any]:
+    caller = turn.caller
+    metadata: dict[str, Any] | None = None if kept is None else {TRANSCRIPT: kept}
+    if turn.history:
+        metadata = {**(metadata or {}), HISTORY: (turn.history, turn.state)}
+    return {"user": caller.user, "auth": caller.auth, "metadata": metadata}
+
+
+@coroutine
+def in_time(work: Coroutine[Any, Any, T], seconds: float | None) -> Generator[Any, Any, T]:
+    """Await work, so many seconds at most. What ends without waiting for anything costs no clock.
+
+    Raises:
+        TimeoutError: it took longer, and was stopped.
+    """
+    try:
+        waiting = work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    result = yield from _rest(work, waiting, seconds).__await__()
+    return result
+
+
+async def _rest(work: Coroutine[Any, Any, T], waiting: Any, seconds: float | None) -> T:
+    async with asyncio.timeout(seconds):
+        result: T = await carried_on(work, waiting)
+    return result
+
+
+def ended(data: Any, failure: Failure | None, meta: Mapping[str, Any] | None = None) -> Ended:
+    """How a call of an agent's action ended, as a turn. `meta` is what was told beside the result."""
+    usage = None if meta is None else meta.get("agent", {}).get("usage")
+    if failure is None:
+        return Ended(data if isinstance(data, str) else dumps(data), usage=usage)
+    if failure.details.get("question") is not None:
+        return Ended(failure.message, None, failure.details, usage)
+    told = _TOLD.get(failure.kind)
+    return Ended(failure=AgentReplyError(failure.message) if told is None else told(failure), usage=usage)
+
+
+#: Failures that are the gateway's to tell; all others are the agent's own.
+_TOLD: Final[Mapping[Kind, Callable[[Failure], Failure]]] = {
+    Kind.timeout: lambda failure: sentinel("Timeout"),
+    Kind.busy: lambda failure: sentinel("TaskRejected"),
+    Kind.rate_limited: lambda failure: RateLimited(failure.message, retry_after=failure.retry_after),
+    Kind.invalid_input: lambda failure: InvalidBody(failure.message),
+    Kind.malformed: lambda failure: InvalidBody(failure.message),
+    Kind.forbidden: lambda failure: Forbidden(failure.message),
+    Kind.unauthenticated: lambda failure: Forbidden(failure.message),
+    Kind.unknown_action: lambda failure: AgentNotFound(),
+}

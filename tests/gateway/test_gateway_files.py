@@ -1,0 +1,295 @@
+"""Files of callers: signed addresses that open one file for one purpose, uploads in pieces, attachments for agents."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import beeos_sdk as sdk
+import httpx
+import pytest
+
+from fairlead import App
+from fairlead.gateway.keys import Keys
+from fairlead.surfaces.http.asgi import Message
+from fairlead.testing import FixedClock
+from gateway.site_under_test import PATIENCE, Site, build, serving
+
+LARGEST = 2_000_000
+TEXT = "text/plain"
+
+
+class Shed:
+    """A server that takes files, with two callers."""
+
+    def __init__(self, url: str, app: App, site: Any, folder: Path) -> None:
+        self.url = url
+        self.app = app
+        self.asgi = site
+        self.site = Site(url, folder)
+        keys = Keys(app.store, app.wall)
+        self.ann, _ = keys.issue_now("ann", owner="local")
+        self.bob, _ = keys.issue_now("bob", owner="bob")
+
+    def api(self, key: str | None = None) -> Any:
+        settings = sdk.Configuration(host=self.url, access_token=key or self.ann, retries=False)
+        return sdk.FilesApi(sdk.ApiClient(settings))
+
+    def presigned(self, name: str = "a.txt", type: str = TEXT, key: str | None = None) -> Any:
+        request = sdk.PresignUploadRequest(filename=name, content_type=type)
+        return self.api(key).presign_file_upload(request).data
+
+    def put(self, url: str, content: Any, type: str = TEXT) -> httpx.Response:
+        return httpx.put(url, content=content, headers={"Content-Type": type}, timeout=PATIENCE)
+
+    def uploaded(self, content: bytes = b"hello", **about: Any) -> Any:
+        made = self.presigned(**about)
+        assert self.put(made.upload_url, content, about.get("type", TEXT)).status_code == 200
+        return made
+
+    def invoke(self, body: dict[str, Any], key: str | None = None) -> httpx.Response:
+        with self.site.raw(key or self.ann) as client:
+            return client.post("/agents/echo/invoke", json=body)
+
+
+@contextmanager
+def shed_at(store_url: str, folder: Path, clock: FixedClock | None = None) -> Iterator[Shed]:
+    app = build(store_url, folder, clock)
+    asgi = app.http(gateway={"files_folder": str(folder / "files"), "largest_file": LARGEST})
+    with serving(asgi) as url:
+        yield Shed(url, app, asgi, folder)
+    app.store.close()
+
+
+@pytest.fixture
+def shed(store_url: str, tmp_path: Path) -> Iterator[Shed]:
+    with shed_at(store_url, tmp_path) as made:
+        yield made
+
+
+def changed(url: str, **query: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(query=urlencode(dict(parse_qsl(parts.query)) | query)))
+
+
+def test_the_sdk_uploads_a_file_and_an_agent_gets_its_address(shed: Shed) -> None:
+    content = b"x,y\n1,2\n" * 50_000
+    made = shed.presigned("tide table.csv", "text/csv")
+    assert made.download_expires_in == 86400
+    put = shed.put(made.upload_url, content, "text/csv")
+    assert put.json()["data"]["sha256"] == hashlib.sha256(content).hexdigest()
+    found = shed.api().get_file(made.file_id).data
+    assert (found.filename, found.content_type, found.size) == ("tide table.csv", "text/csv", len(content))
+    assert httpx.get(found.download_url).content == content
+    said = shed.site.agents(shed.ann).invoke_agent(
+        "echo",
+        sdk.InvokeAgentRequest(message="Read it.", attachments=[sdk.AttachmentRef(file_id=made.file_id)]),
+    )
+    url = said.data.text.rpartition(": ")[2].strip()
+    assert "tide table.csv" in said.data.text
+    assert httpx.get(url).content == content
+
+
+def test_a_download_is_never_shown_as_a_page(shed: Shed) -> None:
+    made = shed.uploaded(b"<script>1</script>", name='b"\u00e4\r.html'.replace("\r", ""), type="text/html")
+    got = httpx.get(made.download_url)
+    assert got.headers["content-disposition"].startswith('attachment; filename="b__.html"')
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in got.headers["content-security-policy"]
+    assert got.headers["content-length"] == "18"
+
+
+def test_an_upload_address_is_good_for_once(shed: Shed) -> None:
+    made = shed.uploaded(b"first")
+    again = shed.put(made.upload_url, b"second")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "conflict")
+    assert httpx.get(made.download_url).content == b"first"
+
+
+def test_of_many_uploads_at_once_one_is_taken(shed: Shed) -> None:
+    made = shed.presigned()
+    answers: list[tuple[int, bytes]] = []
+
+    def put(number: int) -> None:
+        content = str(number).encode() * 1000
+        answers.append((shed.put(made.upload_url, content).status_code, content))
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(PATIENCE)
+    taken = [content for status, content in answers if status == 200]
+    assert sorted(status for status, _ in answers) == [200, 409, 409, 409, 409, 409]
+    assert httpx.get(made.download_url).content == taken[0]
+
+
+def test_a_changed_address_opens_nothing(shed: Shed) -> None:
+    made, other = shed.uploaded(b"mine"), shed.presigned()
+    up, down = other.upload_url, made.download_url
+    signature = dict(parse_qsl(urlsplit(down).query))["signature"]
+    wrong = [
+        changed(down, signature="0" * 64),
+        changed(down, signature=signature[:-1]),
+        changed(down, signature=""),
+        changed(down, signature="\u00e4" * 64),
+        changed(down, expires="99999999999"),
+        changed(down, expires="-1"),
+        changed(down, expires="1e9"),
+        down.replace(made.file_id, other.file_id),
+        down.replace(made.file_id, "file-nothing"),
+        down.partition("?")[0],
+        up,  # an address for an upload
+    ]
+    answers = [httpx.get(each) for each in wrong]
+    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {(403, "forbidden")}
+    assert len({each.json()["error"]["message"] for each in answers}) == 1
+    for each in (changed(up, signature="0" * 64), other.download_url):
+        assert shed.put(each, b"x").status_code == 403
+
+
+def test_signatures_are_compared_in_constant_time(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    compare = hmac.compare_digest
+
+    def watching(one: Any, other: Any) -> bool:
+        compared.append(len(other))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", watching)
+    made = shed.presigned()
+    httpx.get(changed(made.download_url, signature="1" * 64))
+    # As much is done for a file that is not there.
+    httpx.get(made.download_url.replace(made.file_id, "file-nothing"))
+    assert compared == [64, 64]
+
+
+def test_addresses_expire(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        made, late = shed.uploaded(b"hello"), shed.presigned()
+        clock.move(3600)
+        assert "expired" in shed.put(late.upload_url, b"x").json()["error"]["message"]
+        assert httpx.get(made.download_url).status_code == 200
+        clock.move(24 * 3600)
+        assert httpx.get(made.download_url).status_code == 403
+        # Its owner gets a new one.
+        assert httpx.get(shed.api().get_file(made.file_id).data.download_url).content == b"hello"
+
+
+def test_another_content_type_is_refused(shed: Shed) -> None:
+    made = shed.presigned(type="text/plain; charset=utf-8")
+    refused = shed.put(made.upload_url, b"x", "text/html")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_param")
+    assert shed.put(made.upload_url, b"x", "Text/Plain;charset=utf-8").status_code == 200
+
+
+def test_too_large_a_file_is_refused_by_its_word_and_by_what_comes(shed: Shed) -> None:
+    made = shed.presigned()
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(LARGEST // 100_000 + 1):
+            yield b"x" * 100_000
+
+    for content in (b"x" * (LARGEST + 1), endless()):
+        try:
+            refused = shed.put(made.upload_url, content)
+        except httpx.WriteError:
+            continue  # told before all of it was sent
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "payload_too_large")
+        assert "retry-after" not in refused.headers
+    assert shed.put(made.upload_url, b"x" * LARGEST).status_code == 200
+
+
+def test_an_upload_that_is_cut_short_leaves_nothing_and_may_be_made_again(shed: Shed, tmp_path: Path) -> None:
+    made = shed.presigned()
+    parts = urlsplit(made.upload_url)
+    messages: list[Message] = [
+        {"type": "http.request", "body": b"half", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def cut() -> list[Message]:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return messages.pop(0)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "PUT",
+            "path": parts.path,
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "headers": [(b"content-type", b"text/plain")],
+            "client": ("127.0.0.1", 1),
+        }
+        await shed.asgi(scope, receive, send)
+        return sent
+
+    assert asyncio.run(cut()) == []
+    assert not list((tmp_path / "files").rglob("*.txt"))
+    assert httpx.get(made.download_url).status_code == 404
+    assert shed.put(made.upload_url, b"whole").status_code == 200
+    assert httpx.get(made.download_url).content == b"whole"
+
+
+def test_a_file_is_its_owners_alone(shed: Shed) -> None:
+    made = shed.uploaded()
+    with pytest.raises(sdk.exceptions.NotFoundException) as unknown:
+        shed.api(shed.bob).get_file(made.file_id)
+    assert '"agent_not_found"' in str(unknown.value.body)
+    with shed.site.raw(shed.ann) as client:
+        client.patch("/agents/echo", json={"visibility": "public"})
+    for key, id in ((shed.bob, made.file_id), (shed.ann, "file-x"), (shed.ann, shed.presigned().file_id)):
+        refused = shed.invoke({"message": "hi", "attachments": [{"file_id": id}]}, key)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_param")
+        assert refused.json()["error"]["param"] == "attachments[0].file_id"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"content_type": TEXT}, "missing_param"),
+        ({"filename": "a"}, "missing_param"),
+        ({"filename": 1, "content_type": TEXT}, "invalid_body"),
+        ({"filename": "a" * 513, "content_type": TEXT}, "invalid_param"),
+        ({"filename": "a\nb", "content_type": TEXT}, "invalid_param"),
+        ({"filename": "a", "content_type": "plain"}, "invalid_param"),
+        ({"filename": "a", "content_type": "text/" + "x" * 300}, "invalid_param"),
+        ({"filename": "a", "content_type": "text/html\r\nX: 1"}, "invalid_param"),
+    ],
+)
+def test_a_wrong_request_gets_no_address(shed: Shed, body: Any, code: str) -> None:
+    with shed.site.raw(shed.ann) as client:
+        refused = client.post("/files/presign-upload", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, code)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a/b\\c.txt", ".hidden", "con\u202etxt.exe", "\u00e4" * 500]
+)
+def test_a_name_is_kept_for_people_and_means_nothing_to_the_disk(
+    shed: Shed, tmp_path: Path, name: str
+) -> None:
+    if not name.isprintable():
+        with shed.site.raw(shed.ann) as client:
+            body = {"filename": name, "content_type": TEXT}
+            assert client.post("/files/presign-upload", json=body).status_code == 400
+        return
+    made = shed.uploaded(b"data", name=name)
+    assert shed.api().get_file(made.file_id).data.filename == name
+    assert httpx.get(made.download_url).content == b"data"
+    kept = [each for each in tmp_path.rglob("*") if each.is_file() and each.read_bytes() == b"data"]
+    assert len(kept) == 1
+    assert kept[0].is_relative_to(tmp_path / "files")
