@@ -148,11 +148,22 @@ class OnTerminal:
         while self._read():
             pass
         code = self._process.wait(PATIENCE)
-        os.close(self._terminal)
+        self.close()
         return code, self.seen.replace("\r\n", "\n")
 
+    def close(self) -> None:
+        """End what still runs."""
+        if self._terminal < 0:
+            return
+        self._process.kill()
+        self._process.wait()
+        os.close(self._terminal)
+        self._terminal = -1
+
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._terminal], [], [], PATIENCE)
+        waiting = select.poll()  # as many files may be open as there are
+        waiting.register(self._terminal, select.POLLIN)
+        ready = waiting.poll(PATIENCE * 1000)
         assert ready, f"nothing more came after {self.seen!r}"
         try:
             data = os.read(self._terminal, 65536)
@@ -163,8 +174,15 @@ class OnTerminal:
 
 
 @pytest.fixture
-def on_terminal() -> Callable[..., OnTerminal]:
-    def start(path: Path, *argv: str, **env: str) -> OnTerminal:
-        return OnTerminal([sys.executable, str(path), *argv], env)
+def on_terminal() -> Iterator[Callable[..., OnTerminal]]:
+    """Start `python FILE ARGS` on a terminal; whatever still runs at the end is killed."""
+    started: list[OnTerminal] = []
 
-    return start
+    def start(path: Path, *argv: str, **env: str) -> OnTerminal:
+        process = OnTerminal([sys.executable, str(path), *argv], env)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.close()

@@ -252,6 +252,13 @@ test("events come in order and the result is last", async () => {
   expect(refusal).toMatchObject([{ type: "result", envelope: { error: { code: "VALIDATION_ERROR" } } }]);
 });
 
+test("what an agent writes and does comes as it happens", async () => {
+  const events = await collect(client.$stream("narrate"));
+  expect(events.map((event) => event.type)).toEqual(["delta", "activity", "delta", "result"]);
+  expect(events.flatMap((event) => (event.type === "delta" ? [event.data] : [])).join("")).toBe("All is quiet.");
+  expect(events[1]).toMatchObject({ kind: "tool_call", title: "look", detail: null, data: { name: "look" } });
+});
+
 test("large events get through", async () => {
   const events = await collect(client.$stream("buoys", { count: 5, size: 300_000 }));
   expect(events.length).toBe(6);

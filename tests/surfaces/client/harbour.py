@@ -101,6 +101,15 @@ async def sail(ctx: Context, legs: int = 2) -> dict[str, int]:
 
 
 @app.action
+async def narrate(ctx: Context) -> str:
+    """Tell a story as an agent does: in pieces, and with what it does meanwhile."""
+    await ctx.delta("All is ")
+    await ctx.activity("tool_call", "look", None, name="look")
+    await ctx.delta("quiet.")
+    return "All is quiet."
+
+
+@app.action
 async def buoys(count: int, size: int = 0) -> AsyncIterator[str]:
     """Count the buoys, one by one."""
     for number in range(count):

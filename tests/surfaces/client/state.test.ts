@@ -104,3 +104,18 @@ test("chunks are kept as they come, and are the data of a result that leaves it 
   expect(now.chunks).toEqual([1, 2]);
   expect(reduceResult(now, { ok: true, data: null, ...ENDS }).data).toEqual([1, 2]);
 });
+
+test("what an agent writes is joined, and what it does is listed", () => {
+  const activity = {
+    type: "activity",
+    kind: "tool_call",
+    title: "look",
+    detail: null,
+    data: { name: "look" },
+    time: "t",
+  } as const;
+  const now = after({ type: "start" }, { type: "delta", data: "All is " }, activity, { type: "delta", data: "quiet." });
+  expect(now.text).toBe("All is quiet.");
+  expect(now.activities).toEqual([activity]);
+  expect(reduceActionEvent(now, { type: "start" }).text).toBeUndefined();
+});

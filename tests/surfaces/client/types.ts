@@ -51,6 +51,8 @@ export async function calls(): Promise<void> {
   client.then;
   for await (const event of client.$stream("buoys", { count: 1 })) {
     if (event.type === "chunk") is<Same<typeof event.data, string>>();
+    if (event.type === "delta") is<Same<typeof event.data, string>>();
+    if (event.type === "activity") is<Same<typeof event.title, string>>();
     if (event.type === "result") is<Same<typeof event.envelope, Envelope<Array<string>>>>();
   }
 }

@@ -277,7 +277,7 @@ bodies = st.binary(max_size=60) | st.recursive(
 ).map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "HEAD", "OPTIONS", "X"]),
     path=names,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fairlead.failures import Failure, Kind
 from fairlead.schema.fits import same
-from fairlead.surfaces.llm.arguments import arguments_of
-from fairlead.surfaces.llm.mending import Unreadable, mended
+from fairlead.tools.arguments import arguments_of
+from fairlead.tools.mending import Unreadable, mended
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9, allow_nan=False) | st.text(max_size=8),

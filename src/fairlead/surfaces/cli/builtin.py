@@ -64,12 +64,20 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "tasks": Builtin("List tasks, show, watch, answer, cancel or retry one.", "surfaces.cli.tasks", "TASKS"),
     "worker": Builtin("Run tasks until it is told to stop.", "surfaces.cli.worker", "WORKER"),
+    "chat": Builtin("Talk with an agent, or with a model alone.", "surfaces.cli.chat", "CHAT"),
+    "plumb": Builtin("Run, check, format and draw typed pipelines.", "surfaces.cli.plumb", "PLUMB"),
     "dev": Builtin(
         "Open the app in a browser console, reloading on change.", "surfaces.console.command", "DEV"
     ),
     "serve": Builtin("Serve the app over HTTP, with MCP and OpenAPI.", "surfaces.http.command", "SERVE"),
     "openapi": Builtin("Print the OpenAPI document of the HTTP surface.", "surfaces.http.command", "OPENAPI"),
     "keys": Builtin("Make, list and revoke API keys for the HTTP surface.", "surfaces.auth.command", "KEYS"),
+    "audit": Builtin("Show who did what with the agents' API.", "gateway.command", "AUDIT"),
+    "insights": Builtin(
+        "Show what plugins log and ask of the host: list, search, follow.",
+        "surfaces.cli.insights",
+        "INSIGHTS",
+    ),
     "store": Builtin(
         "Look after the database: status, migrate, backup, restore, vacuum, move.",
         "surfaces.cli.store",
@@ -77,6 +85,12 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "secrets": Builtin(
         "Keep passwords and tokens in the store, encrypted.", "surfaces.cli.secrets", "SECRETS"
+    ),
+    "models": Builtin(
+        "Get weights for models that run here: pull, add, list, remove.", "surfaces.cli.models", "MODELS"
+    ),
+    "plugin": Builtin(
+        "Write, build, install and look after native plugins.", "surfaces.cli.plugin", "PLUGIN"
     ),
     "mcp": Builtin(
         "Print the MCP manifest, serve over stdio, or set up a client.", "surfaces.mcp.command", "MCP"

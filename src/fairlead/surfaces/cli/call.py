@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.actions import Action
 from fairlead.failures import Failure, Kind, from_exception
@@ -15,8 +16,11 @@ from fairlead.surfaces.cli.console import YELLOW, Console, harmless
 from fairlead.surfaces.cli.identity import Identity
 from fairlead.surfaces.cli.live import Live
 from fairlead.surfaces.cli.outcome import Envelope, Outcome
-from fairlead.surfaces.cli.prompt import ask
+from fairlead.surfaces.cli.prompt import ask, typed_line
 from fairlead.surfaces.refusal import refusal
+
+if TYPE_CHECKING:
+    from fairlead.surfaces.cli.chat_screen import Screen
 
 SURFACE = "cli"
 
@@ -37,6 +41,9 @@ class Call:
         self._form = outcome.form
         self._chunks: list[Any] = []
         self._unread: BrokenPipeError | None = None
+        #: Shows what an agent says and does.
+        self._screen: Screen | None = None
+        self._drawing: asyncio.Task[None] | None = None
 
     def run(self) -> int:
         quiet_tracebacks(self._console)
@@ -45,6 +52,9 @@ class Call:
             return interrupts.run(self._main)
 
     async def _main(self, signal: Signal) -> int:
+        # Where nobody has imported agents there are none, and nobody pays for them.
+        if self._console.interactive and "fairlead.agents.agent" in sys.modules:
+            self._attend(signal)
         try:
             await started(self._app, signal)
             envelope = await self._confirmed(signal)
@@ -52,11 +62,48 @@ class Call:
             envelope = refusal(failure, SURFACE, self._app, self._action.name)
         finally:
             self._live.clear()
+            if self._screen is not None:
+                self._screen.rest()
             clean = await stopped(self._app, self._console)
         for warning in envelope["meta"].get("warnings", ()):
             self._live.log("warn", warning)
-        code = self._outcome.show(envelope)
+        code = 0 if self._said(envelope) else self._outcome.show(envelope)
         return code if clean else code or 1
+
+    def _attend(self, signal: Signal) -> None:
+        """Have agents ask the person at the terminal."""
+        from fairlead.agents.operator import OPERATOR
+        from fairlead.surfaces.cli.chat_operator import TerminalOperator
+
+        async def line(prompt: str) -> str | None:
+            self._console.say(prompt, end="")
+            typed = await typed_line(self._console, signal)
+            if typed == "":
+                self._console.say("")  # no line ending came from the terminal
+            return typed or None
+
+        OPERATOR.set(TerminalOperator(self._console, line, lambda: self._talking().away()))
+
+    def _talking(self) -> Screen:
+        if self._screen is None:
+            from fairlead.surfaces.cli.chat_screen import Screen
+
+            # Words that are not the result, but a form of it, are shown when they are read.
+            words = self._form == "people" and self._console.out_tty and _is_text(self._action)
+            self._screen = Screen(self._console, verbose=self._request.verbose, words=words)
+            self._drawing = asyncio.ensure_future(self._screen.drawn())
+        return self._screen
+
+    def _said(self, envelope: Envelope) -> bool:
+        """Show the rest of an answer of which the beginning was shown; tells whether that is all."""
+        if self._drawing is not None:
+            self._drawing.cancel()
+        if self._screen is None or self._form != "people" or not envelope["ok"]:
+            return False
+        if not isinstance(envelope["data"], str) or not _is_text(self._action):
+            return False
+        self._screen.ended(envelope["data"])
+        return True
 
     async def _confirmed(self, signal: Signal) -> Envelope:
         """The call's envelope; someone at a terminal is asked first when the action wants that."""
@@ -100,13 +147,28 @@ class Call:
     def _event(self, event: dict[str, Any], signal: Signal) -> None:
         if self._form == "ndjson":
             self._write(self._console.json(event), signal)
-        if event["type"] != "chunk":
+        if event["type"] in ("delta", "activity"):
+            if self._form != "ndjson":
+                self._live.clear()
+                self._talk(event, signal)
+        elif event["type"] != "chunk":
+            if self._screen is not None:
+                self._screen.rest()
             self._live.event(event)
         elif self._form in ("json", "table"):
             self._chunks.append(event["data"])
         elif self._form != "ndjson":
             self._live.clear()
             self._write(render.line(event["data"], self._console), signal)
+
+    def _talk(self, event: dict[str, Any], signal: Signal) -> None:
+        if self._unread is not None:
+            return
+        try:
+            self._talking().event(event)
+        except BrokenPipeError as exc:
+            self._unread = exc
+            signal.cancel("Nobody reads the output any more.")
 
     def _write(self, line: str, signal: Signal) -> None:
         """Write a line of a running action; when nobody reads it any more, the action is cancelled in order."""
@@ -154,6 +216,11 @@ async def stopped(app: App, console: Console) -> bool:
         console.say(f"{console.err('warning:', YELLOW)} a service did not stop cleanly: {message}")
         return False
     return True
+
+
+def _is_text(action: Action[..., Any]) -> bool:
+    """Whether an action's result is a text, or may be."""
+    return action.output is None or action.output.json_schema.get("type") == "string"
 
 
 def _token(envelope: Envelope) -> str | None:

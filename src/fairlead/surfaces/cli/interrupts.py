@@ -39,7 +39,7 @@ def run(
             try:
                 code = loop.run_until_complete(main(cancel))
             finally:
-                _drain(loop)
+                drain(loop)
     finally:
         loop.close()
     return 128 + received[0] if received and code == 130 else code
@@ -83,7 +83,7 @@ def _let_sleep(loop: asyncio.AbstractEventLoop, each: signals.Signals) -> None:
         loop.remove_signal_handler(each)
 
 
-def _drain(loop: asyncio.AbstractEventLoop) -> None:
+def drain(loop: asyncio.AbstractEventLoop) -> None:
     """End what is left. Work on a thread that does not heed its cancellation is not waited for."""
     left = asyncio.all_tasks(loop)
     for task in left:

@@ -47,6 +47,8 @@ class Live:
                 self._progress(event["message"], event["percent"])
             case "artifact":
                 self._artifact(event["artifact"])
+            case "activity":
+                self._activity(event["kind"], event["title"], event["data"])
 
     def log(self, level: str, message: str, fields: Mapping[str, Any] | None = None) -> None:
         if not self._shown or (level == "debug" and not self._verbose):
@@ -80,6 +82,16 @@ class Live:
             place = f"  {artifact['uri']}" if artifact.get("uri") else ""
             self.line(f"{self._console.err('file ', CYAN)} {harmless(str(name) + place)}")
 
+    def _activity(self, kind: str, title: str, data: Mapping[str, Any]) -> None:
+        """What an agent does: which tools it uses, and what went wrong with them."""
+        if kind == "tool_call":
+            given = data.get("arguments")
+            self.log("info", f"uses {title}", given if isinstance(given, Mapping) else None)
+        elif kind == "tool_result" and not data.get("ok", True):
+            self.log("warn", f"{title} failed")
+        elif kind == "warning":
+            self.log("warn", title)
+
     def _progress(self, message: str | None, percent: float | None) -> None:
         if not self._redraw:
             if self._verbose:
@@ -99,12 +111,12 @@ class Live:
     def _line(self, message: str | None, percent: float | None) -> str:
         words = harmless((message or "").replace("\n", " "))
         if percent is None:
-            return self._console.err("...", CYAN) + f" {_fitting(words, self._console.width - 5)}"
+            return self._console.err("...", CYAN) + f" {fitting(words, self._console.width - 5)}"
         share = min(max(percent, 0.0), 100.0)
         done = round(share / 100 * _BAR)
         full, empty = ("━", "─") if "utf" in (self._console.stderr.encoding or "").lower() else ("#", "-")
         bar = self._console.err(full * done, CYAN) + self._console.err(empty * (_BAR - done), DIM)
-        return f"{bar} {share:3.0f}% {_fitting(words, self._console.width - _BAR - 7)}".rstrip()
+        return f"{bar} {share:3.0f}% {fitting(words, self._console.width - _BAR - 7)}".rstrip()
 
 
 def brief(value: Any) -> str:
@@ -114,7 +126,8 @@ def brief(value: Any) -> str:
     return harmless_json(value)
 
 
-def _fitting(text: str, width: int) -> str:
+def fitting(text: str, width: int) -> str:
+    """As much of a text as fits into so many cells."""
     text = text[: max(width, 0)]
     while cells(text) > max(width, 0):
         text = text[:-1]

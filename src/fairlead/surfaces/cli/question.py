@@ -14,7 +14,14 @@ from fairlead.surfaces.cli.prompt import typed_line
 def shown(question: Mapping[str, Any], console: Console) -> str:
     """The question with its options, for stderr."""
     lines = [console.err(harmless(str(question.get("question", "It waits for an answer."))), BOLD)]
-    for name, value in (question.get("details") or {}).items():
+    details = dict(question.get("details") or {})
+    wanted = details.pop("approval", None)
+    if isinstance(wanted, Mapping) and isinstance(wanted.get("input"), Mapping):
+        # A tool that wants to be used: what it would get, a field a line.
+        details = {**wanted["input"], **details}
+    elif wanted is not None:
+        details["approval"] = wanted
+    for name, value in details.items():
         lines.append(f"  {console.err(harmless_line(str(name)), CYAN)}: {brief(value)}")
     for number, option in enumerate(question.get("options") or (), start=1):
         lines.append(f"  {console.err(str(number), CYAN)}  {harmless_line(str(option))}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlead.failures import PIVOT, Kind
-from fairlead.surfaces.cli.console import DIM, RED, Console, harmless
+from fairlead.surfaces.cli.console import DIM, RED, Console, harmless, harmless_line
 
 Label = Callable[[Iterable[str | int]], str]
 
@@ -47,7 +47,8 @@ class Teller:
             yield f"Try '{' '.join(filter(None, (self._program, self._command)))} --help'."
             return
         if code == PIVOT[Kind.needs_confirmation].action:
-            yield from self._confirming(error)
+            asked = "question" in error.get("details", {})
+            yield from self._answering(error["details"]) if asked else self._confirming(error)
             return
         if "retryAfter" in error:
             yield f"Try again in {error['retryAfter']:g} seconds."
@@ -57,6 +58,14 @@ class Teller:
             yield "FAIRLEAD_DEBUG=1 in the environment shows the traceback."
         if self._command and not _says_it_all(error):
             yield f"'{self._program} errors {code}' explains the code."
+
+    def _answering(self, details: Mapping[str, Any]) -> Iterator[str]:
+        """An agent asked something, and goes on when it is answered."""
+        for number, option in enumerate(details.get("options") or (), start=1):
+            yield f"  {number}  {harmless_line(str(option))}"
+        if "conversation" in details and self._command:
+            said = harmless_line(str(details["conversation"]))
+            yield f"Answer it with '{self._program} {self._command} --prompt ANSWER --conversation {said}'."
 
     def _confirming(self, error: Mapping[str, Any]) -> Iterator[str]:
         if not self._by_token:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.runtime import Signal
+from fairlead.surfaces.cli import chat_cards as cards
 from fairlead.surfaces.cli import question as asked
 from fairlead.surfaces.cli import render
 from fairlead.surfaces.cli.console import harmless
@@ -49,6 +50,10 @@ class Watch:
         #: Whether stdout stands in the middle of a line.
         self._midway = False
         self._asking: asyncio.Task[None] | None = None
+        #: What an agent said since it last used a tool: its answer, when it is over.
+        self._answer = ""
+        #: The arguments of tools that an agent uses now, by the call.
+        self._arguments: dict[str, Any] = {}
 
     async def run(self, since: int, signal: Signal) -> int:
         self._offset = since
@@ -95,15 +100,50 @@ class Watch:
                 await self._paused(data, signal)
             case "input":
                 self._say("info", f"Answered: {brief(data.get('input'))}")
+                self._answer = ""
             case "started" if data.get("attempt", 1) > 1:
                 self._say("info", f"Attempt {data['attempt']} begins.")
             case "activity":
-                words = " ".join(str(data[name]) for name in ("title", "detail") if data.get(name))
-                self._say("info", f"{data.get('kind', 'activity')}: {words}")
+                self._activity(data)
             case "draft":
                 self._say("info", f"Draft: {brief(data.get('draft'))}")
             case "truncated":
                 self._say("warn", f"What was said before offset {data['oldest']} is not kept in full.")
+
+    def _activity(self, told: dict[str, Any]) -> None:
+        """What is being done. What an agent does is a line for each tool; its questions are the task's."""
+        kind, data = told.get("kind"), told.get("data") or {}
+        match kind:
+            case "tool_call":
+                self._answer = ""
+                self._break()
+                self._arguments[str(data.get("id"))] = data.get("arguments")
+                if data.get("name") not in cards.QUIET:
+                    words = cards.short_arguments(data.get("arguments"), self._console.width // 2)
+                    self._doing(f"{data.get('name')} {words}", None)
+            case "tool_progress":
+                event = data.get("event") or {}
+                words = event.get("message") or event.get("title") or ""
+                self._doing(f"{told.get('title')} {words}", event.get("percent"))
+            case "tool_result":
+                self._used(data)
+            case "todo":
+                self._say("info", f"To do: {told.get('title')}")
+            case "thinking" | "usage" | "approval" | "clarification":
+                pass
+            case _:
+                words = " ".join(str(told[name]) for name in ("title", "detail") if told.get(name))
+                self._say("warn" if kind == "warning" else "info", f"{kind or 'activity'}: {words}")
+
+    def _doing(self, words: str, percent: float | None) -> None:
+        self._live.event({"type": "progress", "message": words, "percent": percent})
+
+    def _used(self, data: dict[str, Any]) -> None:
+        arguments = self._arguments.pop(str(data.get("id")), None)
+        self._clear()
+        if self._console.err_tty and (data.get("name") not in cards.QUIET or not data.get("ok")):
+            signs = cards.marks(self._console.stderr.encoding)
+            self._console.say(cards.ended(data, arguments, self._console.err, signs, self._console.width))
 
     def _delta(self, value: Any) -> None:
         if self._program.form == "json":
@@ -112,6 +152,7 @@ class Watch:
         self._live.clear()
         self._streamed = True
         if isinstance(value, str):
+            self._answer += value
             # What was said in pieces is one text.
             self._console.write(harmless(value) if self._console.out_tty else value)
             if value:
@@ -139,7 +180,9 @@ class Watch:
     async def _paused(self, question: dict[str, Any], signal: Signal) -> None:
         task = await self._tasks.get(self._task.id, caller=self._caller)
         self._clear()
-        if not task.state.paused or task.question != question:
+        waits_for = task.question if task.state.paused else None
+        # The event says more than the question: the state that the task went to.
+        if waits_for is None or any(question.get(name) != value for name, value in waits_for.items()):
             self._live.log("info", f"It asked: {question.get('question', '')}")  # and was answered since
             return
         self._console.say(asked.shown(question, self._console))
@@ -193,8 +236,13 @@ class Watch:
             words = words if words.endswith((".", "!", "?")) else f"{words}."
             failure = Failure(_ENDS.get(task.state, Kind.internal), words)
             return refusal(failure, "cli", self._tasks.app, task.action)
-        if envelope["ok"] and self._streamed and envelope["meta"].get("chunks"):
-            envelope["data"] = None  # it has been shown piece by piece
+        data = envelope.get("data")
+        shown = (
+            isinstance(data, str) and self._program.form == "people" and data.strip() == self._answer.strip()
+        )
+        if envelope["ok"] and self._streamed and (shown or envelope["meta"].get("chunks")):
+            # It has been shown piece by piece.
+            envelope = {**envelope, "data": None, "meta": {**envelope["meta"], "chunks": 1}}
         elif envelope["ok"] and envelope.get("data") is None and self._chunks:
             envelope["data"] = self._chunks
         return envelope

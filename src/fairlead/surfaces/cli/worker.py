@@ -80,14 +80,21 @@ class _Shift:
         )
         teller.tasks = tasks
         await started(self._app, signal)
+        from fairlead.surfaces.talking import gateway_of
+
+        gateway = gateway_of(self._app)
         try:
             worker = tasks.worker(heard=teller.heard, **self._settings)
             worker.start()
+            if gateway is not None:
+                gateway.start()
             teller.begun(worker, self._settings["concurrency"], tasks.store.name)
             await signal.wait()
             await self._stop(worker)
             await teller.ended(worker)
         finally:
+            if gateway is not None:
+                await gateway.stop()
             clean = await stopped(self._app, teller.console)
         return 0 if clean else 1
 

@@ -62,13 +62,24 @@ class Api:
         return {
             "app": getattr(app, "name", "Actions"),
             "actions": [self._described(action) for action in EXPOSURE.select(app.catalogue, SURFACE)],
-            "about": {**told, "placeholder": app.redactor.placeholder, **self._about},
+            "about": {
+                **told,
+                "placeholder": app.redactor.placeholder,
+                "plugins": getattr(app, "has_plugins", False),
+                "pipelines": any("pipeline" in action.metadata for action in app.catalogue),
+                **self._about,
+            },
         }
 
     def _described(self, action: Action[..., Any]) -> dict[str, Any]:
         described = describe_action(action)
         secrets = keep.secret_names(described["inputSchema"], self._app.redactor)
-        return {**described, "secretFields": sorted(secrets)}
+        told = {**described, "secretFields": sorted(secrets)}
+        if "agent" in action.metadata:
+            from fairlead.surfaces.console.chat import described as described_agent
+
+            told["agent"] = described_agent(action)
+        return told
 
     def _surfaces(self, action: Action[..., Any], _: Request) -> Any:
         return {"surfaces": [each._asdict() for each in views.views(self._app, action, self._program)]}

@@ -7,13 +7,14 @@ is mounted where nobody runs its lifespan, the first call starts the app's servi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import importlib
+from collections.abc import Awaitable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from fairlead._json import encode
 from fairlead.failures import from_exception
-from fairlead.runtime import Runtime
+from fairlead.runtime import App, Runtime
 from fairlead.runtime.hooks import report
 from fairlead.surfaces.http.asgi import Asgi, Receive, Scope, Send
 from fairlead.surfaces.http.exchange import Exchange
@@ -21,8 +22,10 @@ from fairlead.surfaces.http.metrics import CONTENT_TYPE
 from fairlead.surfaces.http.options import ANY_HOST, HttpOptions, settle
 from fairlead.surfaces.http.pages import Page, page, send_page
 from fairlead.surfaces.http.routes import LOOK, ActionRoutes, Handler, Route
+from fairlead.surfaces.talking import agents_of
 
 if TYPE_CHECKING:
+    from fairlead.surfaces.http.plugins import PluginSite
     from fairlead.surfaces.mcp.http import McpEndpoint
 
 SURFACE = "http"
@@ -48,12 +51,17 @@ class HttpApp:
     def __init__(self, app: Runtime, **options: Unpack[HttpOptions]) -> None:
         self._settings = settings = settle(options)
         self._runtime = app
+        self._gateway = self._gate(settings.gateway)
+        #: Who is asked who is calling: a key of the gateway's is good on all routes.
+        self._resolvers = settings.resolvers
+        if self._gateway is not None:
+            self._resolvers = (self._gateway.resolver, *settings.resolvers)
         self._routes = ActionRoutes(
             app,
             surface=SURFACE,
             bases=settings.bases,
             exposure=settings.exposure,
-            resolve_context=settings.resolvers,
+            resolve_context=self._resolvers,
             max_body=settings.max_body,
             max_response=settings.max_response,
             max_batch=settings.max_batch,
@@ -71,6 +79,9 @@ class HttpApp:
         if settings.mcp:
             for path in _MCP:
                 self._routes.add(path, Route(self._serve_mcp, None))
+        if self._gateway is not None:
+            self._routes.beside.append((self._gateway.prefixes, self._gateway))
+        self._plugins = self._plugin_site()
         self._site = self._layered()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +95,9 @@ class HttpApp:
     @property
     def in_flight(self) -> int:
         """Calls that are running now."""
-        return self._routes.metrics.in_flight + self._calls_beside
+        gateway = 0 if self._gateway is None else self._gateway.in_flight
+        plugins = 0 if self._plugins is None else self._plugins.in_flight
+        return self._routes.metrics.in_flight + self._calls_beside + int(gateway) + plugins
 
     @property
     def draining(self) -> bool:
@@ -94,6 +107,8 @@ class HttpApp:
     @draining.setter
     def draining(self, draining: bool) -> None:
         self._routes.draining = draining
+        if self._gateway is not None:
+            self._gateway.draining = draining
 
     async def drain(self, seconds: float) -> None:
         """Turn `/readyz` off and wait for the calls that are running, so long at most; then nobody listens on."""
@@ -105,6 +120,29 @@ class HttpApp:
         if beside is not None:
             await beside
         await self._hush()
+
+    def _gate(self, wanted: bool | Mapping[str, Any]) -> Any:
+        """The agents' API, where the app has agents. Rooms above this one are found by name."""
+        app = self._runtime
+        if wanted is False or not isinstance(app, App):
+            return None
+        if wanted is True and not agents_of(app):
+            return None
+        room = importlib.import_module("fairlead.gateway.gateway")
+        options = {} if wanted is True else dict(wanted)
+        return room.Gateway(app, **{"resolve_context": self._settings.resolvers, **options})
+
+    def _plugin_site(self) -> PluginSite | None:
+        """What plugins serve, where the app has any."""
+        app = self._runtime
+        if not isinstance(app, App) or not app.has_plugins:
+            return None
+        from fairlead.surfaces.http.plugins import PATHS, PluginSite
+
+        settings = self._settings
+        site = PluginSite(app, self._resolvers, max_body=settings.max_body, cors=settings.cors is None)
+        self._routes.beside.append((PATHS, site))
+        return site
 
     def _views(self) -> dict[str, Handler]:
         views: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz}
@@ -138,7 +176,10 @@ class HttpApp:
 
     async def _metrics(self, exchange: Exchange, route: Route) -> None:
         await self._routes.caller(exchange)
-        await exchange.answer(200, self._routes.metrics.text(), CONTENT_TYPE)
+        told = self._routes.metrics.text()
+        if self._gateway is not None:
+            told += await self._gateway.metrics.text()
+        await exchange.answer(200, told, CONTENT_TYPE)
 
     async def _openapi(self, exchange: Exchange, route: Route) -> None:
         await self._routes.caller(exchange)
@@ -195,7 +236,7 @@ class HttpApp:
         # Where callers have to show who they are, a page that borrows somebody's browser gains nothing.
         hosts = settings.allowed_hosts or ((ANY_HOST,) if settings.resolvers else None)
         return McpEndpoint(
-            server, resolve_context=settings.resolvers, allowed_hosts=hosts, oauth=settings.mcp_oauth
+            server, resolve_context=self._resolvers, allowed_hosts=hosts, oauth=settings.mcp_oauth
         )
 
     async def _hush(self) -> None:
@@ -205,6 +246,10 @@ class HttpApp:
 
     async def _start(self) -> None:
         await self._runtime.start()
+        if self._gateway is not None:
+            self._gateway.start()
+        if self._plugins is not None:
+            await self._plugins.start()
         if self.beside is not None:
             self.beside.start()
 
@@ -213,6 +258,8 @@ class HttpApp:
             if self.beside is not None:
                 await self.beside.stop()
             await self._hush()
+            if self._gateway is not None:
+                await self._gateway.stop()
         finally:
             await self._runtime.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
 import os
 from pathlib import Path
@@ -12,8 +13,10 @@ from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
 from fairlead.surfaces.cli.spans import DATA_ROW, choose_store
 from fairlead.surfaces.cli.worker import CONCURRENCY
+from fairlead.surfaces.talking import agents_of
 
 if TYPE_CHECKING:
+    from fairlead.runtime import App
     from fairlead.surfaces.cli.program import Program
     from fairlead.surfaces.http.serving import Plan, Way
 
@@ -47,20 +50,19 @@ _VARIABLES: Final = {
 
 
 def _serve(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, ("--reload", "--access-log", "--worker", *_INCLUDE), _VALUED)
+    options = Options(arguments, ("--reload", "--access-log", "--worker", "--gateway", *_INCLUDE), _VALUED)
     given = _given(program, options)
     choose_store(given.get("--data"))
     host = given.get("--host", HOST)
     plan, way = _plan(program, options, given), _way(options, given)
     _require_uvicorn()
     app = program.the_app()
+    if "--worker" not in options.on and "--worker" not in given and agents_of(app):
+        # What agents are given to do is run where they are served, unless somebody says otherwise.
+        plan = plan._replace(worker=int(CONCURRENCY))
     known = plan.api_keys is not None or plan.jwt is not None
     if not known and not _is_loopback(host):
-        raise Failure(
-            Kind.invalid_input,
-            f"Without keys or tokens anybody on the network could call the app, so it is served on {HOST} only. "
-            "Make a key with `fairlead keys new NAME` and give the file with --api-keys, or tokens' keys with --jwks.",
-        )
+        plan, known = _with_stored_keys(app, plan), True
     from fairlead.surfaces.http.serving import listening, serve
 
     if not known and "allowed_hosts" not in plan.http:
@@ -71,6 +73,21 @@ def _serve(program: Program, arguments: list[str]) -> int:
     at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
     _announce(program, app.name, at.getsockname(), known=known)
     return serve(plan, way, site, at)
+
+
+def _with_stored_keys(app: App, plan: Plan) -> Plan:
+    """The plan for a server that everybody can reach: callers need a key of the store. Raises Failure without one."""
+    agents = any("agent" in action.metadata for action in app.catalogue)
+    keys = importlib.import_module("fairlead.gateway.keys") if agents else None
+    if keys is not None and keys.Keys(app.store, app.wall).any_now():
+        return plan._replace(http={**plan.http, "gateway": {"required": True}})
+    way = "Make a key with `fairlead keys new NAME`"
+    way += ", or give" if agents else " and give the file with --api-keys, or"
+    raise Failure(
+        Kind.invalid_input,
+        f"Without keys or tokens anybody on the network could call the app, so it is served on {HOST} only. "
+        f"{way} tokens' keys with --jwks.",
+    )
 
 
 def _given(program: Program, options: Options) -> dict[str, str]:
@@ -86,6 +103,8 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
     for flag, name in (("--cors", "cors"), ("--allowed-host", "allowed_hosts")):
         if flag in given:
             http[name] = [part.strip() for part in given[flag].split(",") if part.strip()]
+    if "--gateway" in options.on:
+        http["gateway"] = {}
     jwt = None
     if "--jwks" in given:
         jwt = {"jwks": given["--jwks"]}
@@ -94,7 +113,7 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
         raise wrong_option("--issuer", "needs --jwks: the keys that its tokens are signed with")
     worker = 0
     if "--worker" in options.on or "--worker" in given:
-        worker = _whole("--worker", given.get("--worker", CONCURRENCY), 1, 10_000)
+        worker = _whole("--worker", given.get("--worker", CONCURRENCY), 0, 10_000)
     return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http, worker)
 
 
@@ -215,8 +234,10 @@ SERVE = Command(
         ("--workers N", "Processes that serve. [env: FAIRLEAD_WORKERS] [default: 1]"),
         (
             "--worker[=N]",
-            f"Run tasks, too, N at once in each process that serves. [default: none; N: {CONCURRENCY}]",
+            f"Run tasks, too, N at once in each process that serves; 0 runs none. "
+            f"[default: {CONCURRENCY} where the app has agents, else none]",
         ),
+        ("--gateway", "Serve the agents' API, also for an app that has no agents of its own."),
         DATA_ROW,
         ("--reload", "Start again when a file of the project changes."),
         ("--drain SECONDS", "How long running calls may go on when it stops. [default: 10]"),

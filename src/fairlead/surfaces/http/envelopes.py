@@ -43,6 +43,7 @@ class Plain:
             or context.warnings
             or context.chunks
             or context.replayed
+            or context.told_meta
         ):
             return None
         spent = round(result.duration * 1000)

@@ -102,6 +102,28 @@ SCHEMAS: dict[str, Schema] = {
                 "description": "What was read as what, and the like.",
             },
             "chunks": {"type": "integer", "description": "How many parts the action gave."},
+            "agent": _object(
+                {
+                    "exit": {"type": "string", "description": "Why the run ended."},
+                    "iterations": {"type": "integer", "description": "How often the model was asked."},
+                    "usage": _object(
+                        {
+                            "input": {"type": "integer"},
+                            "output": {"type": "integer"},
+                            "cost": {"type": "number", "description": "US dollars."},
+                        },
+                        ["input", "output", "cost"],
+                        description="Tokens that went in and came out.",
+                    ),
+                    "toolCalls": {
+                        "type": "array",
+                        "items": _object({"name": _TEXT, "tool_call_id": _TEXT}, ["name", "tool_call_id"]),
+                    },
+                    "conversation": {"type": "string", "description": "The conversation to go on with."},
+                },
+                ["exit", "iterations", "usage", "toolCalls"],
+                description="How the run of an agent went.",
+            ),
         },
         ["surface", "durationMs"],
     ),
@@ -130,6 +152,26 @@ SCHEMAS: dict[str, Schema] = {
             ),
             _object({"type": {"const": "artifact"}, "artifact": ref("Artifact")}, ["type", "artifact"]),
             _object({"type": {"const": "chunk"}, "data": {}}, ["type", "data"]),
+            _object(
+                {"type": {"const": "delta"}, "data": _TEXT},
+                ["type", "data"],
+                description="A piece of a text that an agent is writing.",
+            ),
+            _object(
+                {
+                    "type": {"const": "activity"},
+                    "kind": {
+                        "type": "string",
+                        "description": "What is being done, such as `tool_call`, `tool_result` or `approval`.",
+                    },
+                    "title": _TEXT,
+                    "detail": {"type": ["string", "null"]},
+                    "data": {"type": "object", "additionalProperties": True},
+                    "time": _TIME,
+                },
+                ["type", "kind", "title", "detail", "data", "time"],
+                description="Something that an agent does on the way to its result.",
+            ),
             _object({"type": {"const": "result"}, "envelope": ref("Envelope")}, ["type", "envelope"]),
         ],
     },
@@ -225,7 +267,7 @@ CALL_OF_A_BATCH: Schema = {
 SERVER_SENT_EVENT: Schema = _object(
     {
         "event": {
-            "enum": ["log", "progress", "artifact", "chunk", "result"],
+            "enum": ["log", "progress", "artifact", "chunk", "delta", "activity", "result"],
             "description": "The event's type.",
         },
         "id": {"type": "string", "description": "Counts from 1."},

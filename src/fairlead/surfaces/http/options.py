@@ -60,6 +60,8 @@ class HttpOptions(TypedDict, total=False):
     mcp: bool | Server
     #: Where tokens for `/mcp` come from; with it, every request there needs a caller.
     mcp_oauth: ProtectedResource | None
+    #: Whether the agents' API is there, where the app has agents; or what its gateway is told.
+    gateway: bool | Mapping[str, Any]
     docs: bool
     metrics: bool
 
@@ -80,6 +82,7 @@ class Settings(NamedTuple):
     allowed_hosts: tuple[str, ...]
     mcp: bool | Server
     mcp_oauth: ProtectedResource | None
+    gateway: bool | Mapping[str, Any]
     docs: bool
     metrics: bool
 
@@ -102,6 +105,7 @@ def settle(options: HttpOptions) -> Settings:
         checks.names(_OWNER, "allowed_hosts", options.get("allowed_hosts", ())),
         _mcp(options.get("mcp", True)),
         _mcp_oauth(options),
+        _gateway(options.get("gateway", True)),
         checks.boolean(_OWNER, "docs", options.get("docs", True)),
         checks.boolean(_OWNER, "metrics", options.get("metrics", True)),
     )
@@ -135,6 +139,10 @@ def _resolvers(given: object) -> tuple[Resolver, ...]:
 
 def _mcp(given: Any) -> bool | Server:
     return given if hasattr(given, "own_resources") else checks.boolean(_OWNER, "mcp", given)
+
+
+def _gateway(given: Any) -> bool | Mapping[str, Any]:
+    return given if isinstance(given, bool) else checks.mapping(_OWNER, "gateway", given)
 
 
 def _mcp_oauth(options: HttpOptions) -> ProtectedResource | None:

@@ -22,6 +22,7 @@ from fairlead.runtime.hooks import report
 from fairlead.surfaces.auth import ANONYMOUS, Caller
 from fairlead.surfaces.auth.resolve import Resolver, resolve
 from fairlead.surfaces.http.asgi import (
+    Asgi,
     Disconnected,
     Receive,
     Request,
@@ -78,6 +79,8 @@ class ActionRoutes:
         self._host = Host(app, surface, gzip)
         #: Whether the server is about to stop.
         self.draining = False
+        #: What else serves, each with the beginnings of its paths.
+        self.beside: list[tuple[tuple[str, ...], Asgi]] = []
         self._bases = tuple(bases)
         self._resolvers = (resolve_context,) if callable(resolve_context) else tuple(resolve_context)
         self._max_body = max_body
@@ -95,6 +98,11 @@ class ActionRoutes:
         if scope.get("root_path"):
             path = route_path(scope)
         route = self._routes.get(path) or self._match(path)
+        if route is None:
+            for beginnings, other in self.beside:
+                if path.startswith(beginnings):
+                    await other(scope, receive, send)
+                    return
         exchange = Exchange(self._host, scope, receive, send)
         try:
             if route is None:

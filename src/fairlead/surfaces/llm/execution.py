@@ -15,9 +15,9 @@ from fairlead.actions import Action, DefinitionError
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import tool as wire
 from fairlead.runtime import App, Result, Runtime, Signal
-from fairlead.surfaces.llm.arguments import arguments_of
 from fairlead.surfaces.llm.budget import fitted
 from fairlead.surfaces.llm.tool import Tool
+from fairlead.tools.arguments import arguments_of
 
 T = TypeVar("T")
 #: Asks a person about a call that needs it: yes, no, or a confirmation token.

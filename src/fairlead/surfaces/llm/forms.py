@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from fairlead import _json
 from fairlead.failures import Failure, Kind
 from fairlead.schema.fits import Fit
-from fairlead.surfaces.llm.mending import Unreadable, mended
+from fairlead.tools.mending import Unreadable, mended
 
 _NULL: Final = {"type": "null"}
 #: Types that may stand in a list with null.

@@ -46,6 +46,13 @@ async def call_tool(exchange: Exchange) -> rpc.Result:
     token, confirm, key = _options(exchange) if exchange.meta else (None, params.get("confirm"), None)
     if key is not None and (type(key) is not str or not key):
         return results.refused(tool, _unusable_key(), exchange)
+    if tool.agent:
+        try:
+            arguments = _taken_up(exchange, tool, arguments)
+        except Failure as declined:
+            return results.refused(tool, declined, exchange)
+        if exchange.wanted:
+            return exchange.input_required()
     voice = None
     if not tool.mute and (token is not None or exchange.peer.threshold < _LOUDEST):
         voice = Voice(exchange.sink, tool, token, exchange.peer.threshold)
@@ -61,6 +68,15 @@ async def call_tool(exchange: Exchange) -> rpc.Result:
         if voice is not None:
             voice.stop()
         raise
+
+
+def _taken_up(exchange: Exchange, tool: Tool, arguments: Any) -> Any:
+    """What an agent is called with: the arguments, or the answer to what it asked in the round before."""
+    # Servers without agents do without all that they are made of.
+    from fairlead.surfaces.mcp import operator
+
+    operator.operate(exchange)
+    return arguments if exchange.paused is None else operator.taken_up(exchange, tool, arguments)
 
 
 def _found(exchange: Exchange, name: object) -> Tool:
@@ -121,6 +137,10 @@ async def _failed(
             result = await _confirmed(exchange, tool, arguments, result, key, voice)
         except Failure as wrong:
             refusal = wrong
+    if tool.agent:
+        from fairlead.surfaces.mcp import operator
+
+        operator.pause(exchange, tool, result.failure)
     if voice is not None:
         await voice.finish()
     if refusal is not None:

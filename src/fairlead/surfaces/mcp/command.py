@@ -1,4 +1,4 @@
-"""`mcp`: print the manifest, serve over stdin and stdout, or set up a client."""
+"""`mcp`: print the manifest, serve over stdin and stdout, set up a client, or look after servers elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
+from fairlead.surfaces.mcp.own import configured_server, load_server
 
 if TYPE_CHECKING:
     from fairlead.actions import Exposure
@@ -20,17 +21,23 @@ _INCLUDES: Final = ("--include-destructive", "--include-local", "--include-priva
 #: Which options go with which form of the command, besides the includes.
 _FORMS: Final = {
     "mcp": (),
-    "mcp --stdio": ("--stdio", "--framing", "--max-frame-bytes"),
-    "mcp install": ("--client", "--name", "--write", "--yes"),
+    "mcp --stdio": ("--stdio", "--framing", "--max-frame-bytes", "--server"),
+    "mcp install": ("--client", "--name", "--write", "--yes", "--server"),
 }
 _SWITCHES: Final = ("--stdio", "--write", "--yes", *_INCLUDES)
-_VALUED: Final = ("--framing", "--max-frame-bytes", "--client", "--name")
+_VALUED: Final = ("--framing", "--max-frame-bytes", "--client", "--name", "--server")
 
 
 def _mcp(program: Program, arguments: list[str]) -> int:
+    from fairlead.surfaces.mcp.servers import VERBS, servers
+
+    if arguments and arguments[0] in VERBS:
+        return servers(program, arguments[0], arguments[1:])
     options = Options(arguments, _SWITCHES, _VALUED, words=1)
     if options.words and options.words[0] != "install":
-        raise wrong_option("argument 1", f"expected install.{near_miss(options.words[0], ('install',))}")
+        verbs = ("install", *VERBS)
+        hint = near_miss(options.words[0], verbs)
+        raise wrong_option("argument 1", f"expected one of {', '.join(verbs)}.{hint}")
     form = "mcp install" if options.words else "mcp --stdio" if "--stdio" in options.on else "mcp"
     for flag in [*options.on, *options.values]:
         if flag not in _FORMS[form] and flag not in _INCLUDES:
@@ -71,9 +78,27 @@ def _stdio(program: Program, options: Options) -> int:
     app = program.find_app(whole=False)
     if app is None:
         app = program.the_app()  # tells what is missing
-    server = app.mcp(exposure=_exposure(options))
+    own = _own(program, options)
+    server = app.mcp(exposure=_exposure(options)) if own is None else load_server(*own)
     user, auth = program.identity
     return run(server, pipes=pipes, framing=framing, max_frame_bytes=largest, user=user, auth=auth)
+
+
+def _own(program: Program, options: Options) -> tuple[str, str] | None:
+    """The server of the app's own that is meant, and who said so: `--server`, or the project's settings.
+
+    Settings count for the app that they name, not for one that the command names, or that has its own program.
+    """
+    given, said_by = options.values.get("--server"), "--server"
+    if given is None and program.target is None and not program.owned:
+        given, said_by = configured_server(), "mcp.server"
+    if given is None:
+        return None
+    for flag in options.on & set(_INCLUDES):
+        raise wrong_option(
+            flag, f"does not go with a server of your own ({said_by}), which knows what it shows"
+        )
+    return given, said_by
 
 
 def _framing(options: Options) -> Framing:
@@ -110,6 +135,10 @@ def _install(program: Program, options: Options) -> int:
         raise wrong_option("--name", "expected letters, digits, hyphens and underscores")
     command = install.start_command(app, owned=program.owned)
     command += ["mcp", "--stdio", *(flag for flag in _INCLUDES if flag in options.on)]
+    own = _own(program, options)
+    if own is not None:
+        load_server(*own)  # tells what is wrong with it now, and not where nobody looks
+        command += ["--server", own[0]]
     if "--write" not in options.on:
         clients = install.CLIENTS.values() if chosen is None else [install.CLIENTS[chosen]]
         return _print(program, list(clients), name, command)
@@ -154,10 +183,19 @@ def _write(program: Program, client: Client, name: str, command: list[str], *, s
 
 
 MCP = Command(
-    "mcp [--stdio | install] [options]",
+    "mcp [--stdio | install | add NAME | list | tools NAME | test NAME | remove NAME] [options]",
     (
         ("--stdio", "Serve an MCP client on stdin and stdout, for the person who runs the command."),
         ("install", "Print the settings by which MCP clients start this app; --write puts them in place."),
+        ("add NAME -- COMMAND", "Use the tools of another server, which COMMAND starts; kept in .mcp.json."),
+        ("add NAME --url URL", "Use the tools of a server that is reached over HTTP."),
+        (
+            "list",
+            "List the servers that are used, their state and their number of tools; --offline asks none.",
+        ),
+        ("tools NAME", "List the tools of one."),
+        ("test NAME", "Start or reach one, and tell whether it works."),
+        ("remove NAME", "Use it no longer."),
         ("--include-destructive", "Show destructive actions too; a call still needs to be confirmed."),
         ("--include-local", "Show actions that are for this machine only."),
         ("--include-private", "Show private actions."),
@@ -167,13 +205,33 @@ MCP = Command(
         ),
         ("--max-frame-bytes N", "With --stdio: the largest message that is read. [default: 1048576]"),
         (
+            "--server MODULE:NAME",
+            "With --stdio and install: a server of your own, such as `server = app.mcp()`. [default: mcp.server]",
+        ),
+        (
             "--client NAME",
             "With install: claude-desktop, claude-code, cursor, vscode or codex. [default: all]",
         ),
         ("--name NAME", "With install: what the client calls the server. [default: the app's name]"),
         ("--write", "With install: change the client's settings file, after showing the change and asking."),
         ("--yes", "With --write: do not ask."),
+        ("--env NAME=VALUE", "With add: a variable for the command; secret:NAME stands for a kept secret."),
+        ("--header NAME=VALUE", "With add --url: a header for each request; secret:NAME likewise."),
+        ("--trust", "With add: believe what the tools say of themselves, and do not ask before each call."),
+        ("--include PATTERN", "With add: take only the tools that fit, such as 'get_*'."),
+        ("--prefix TEXT", "With add: what the tools' names begin with. [default: the server's name]"),
+        ("--timeout SECONDS", "With add: for one call. [default: 300]"),
+        ("--reconnect N", "With add: how often it is started again after it died. [default: 0]"),
+        ("--cwd FOLDER", "With add: where to start the command."),
+        ("--force", "With add: replace a server of the same name."),
+        ("--json", "With add, list, tools, test and remove: print JSON."),
     ),
     _mcp,
-    ("mcp --stdio", "mcp install --client vscode", "mcp install --client claude-desktop --write"),
+    (
+        "mcp --stdio",
+        "mcp install --client claude-desktop --write",
+        "mcp add files -- npx -y @modelcontextprotocol/server-filesystem .",
+        "mcp add tracker --url https://tracker.example.com/mcp --header 'Authorization=Bearer secret:tracker'",
+        "mcp list",
+    ),
 )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The key of our own question among those of an action.
 CONFIRM: Final = "fairlead/confirm"
+#: The key of an agent's question.
+CLARIFY: Final = "fairlead/clarify"
 IDEMPOTENCY_KEY: Final = "fairlead/idempotencyKey"
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -76,6 +78,8 @@ class Exchange:
     token: str | None = None
     #: Whether a person has confirmed the call in an earlier round.
     confirmed = False
+    #: The conversation of an agent that has paused, and what it asks.
+    paused: Mapping[str, Any] | None = None
     _claim: bytes | None = None
 
     def __init__(
@@ -119,7 +123,8 @@ class Exchange:
             self.answers = state["answers"]
             self.token = state["token"]
             self.confirmed = state["confirmed"]
-            if self.confirmed:
+            self.paused = state.get("paused")
+            if self.confirmed or self.paused is not None:
                 self.server.seals.spend(state)
         given = params.get("inputResponses")
         if given is None:
@@ -133,7 +138,9 @@ class Exchange:
         answers = {
             key: value for key, value in self.answers.items() if key not in self.wanted and key != CONFIRM
         }
-        state = {"answers": answers, "token": self.token, "confirmed": self.confirmed}
+        state: dict[str, Any] = {"answers": answers, "token": self.token, "confirmed": self.confirmed}
+        if self.paused is not None:
+            state["paused"] = self.paused
         return {
             "resultType": "input_required",
             "inputRequests": dict(self.wanted),

@@ -41,7 +41,7 @@ def success(tool: Tool, result: Result, exchange: Exchange, items: list[Any] | N
     context = result._context
     if context._notes is not None or context._artifacts is not None or tool.gives_blocks:
         return _spoken(tool, result, exchange, data)
-    if context.warnings or context.chunks or context.replayed:
+    if context.warnings or context.chunks or context.replayed or context.told_meta:
         return _spoken(tool, result, exchange, data)
     shape = _shape(tool, exchange, data)
     template = tool.templates.get((exchange.peer.revision.name, shape)) or _template(tool, exchange, shape)

@@ -55,6 +55,8 @@ class Tool:
         self.mute = mute and not (
             action.binding.wants_context or action.deprecation or action.retry.retries or action.permissions
         )
+        #: Whether it is an agent, who may have something to ask.
+        self.agent = "agent" in action.metadata
         self.name = action.name
         #: The name as clients repeat it in a header.
         self.header = action.name.encode()

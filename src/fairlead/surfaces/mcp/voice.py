@@ -1,5 +1,8 @@
 """What an action says while it runs, told to the client that called it: progress and logs.
 
+Clients know no text that is being written: where they follow a call's progress, what an agent writes and does comes
+as the messages of that.
+
 It costs nothing until something is said. A client that reads slowly slows down an action that awaits what it
 says, and loses what an action says without awaiting; either way no more than a bounded amount is held.
 """
@@ -19,6 +22,10 @@ from fairlead.surfaces.mcp.tools import Tool
 Sink = Callable[[bytes], Awaitable[None] | None]
 
 _STEP = 1e-6
+#: Characters of a text that go into one message; what is ready is told together.
+_PIECE = 4096
+#: What an agent does that is worth a line.
+_TOLD = {"tool_call": "Using {}", "todo": "{}", "info": "{}", "warning": "{}"}
 
 
 class Voice(Channel):
@@ -70,8 +77,10 @@ class Voice(Channel):
         kind = event["type"]
         if kind == "log":
             return LEVELS.get(event["level"], SILENT) >= self._threshold
-        if kind == "progress":
+        if kind in ("progress", "delta"):
             return self._token is not None
+        if kind == "activity":
+            return self._token is not None and event["kind"] in _TOLD
         if kind == "chunk":
             assert self.items is not None
             self.items.append(event["data"])
@@ -85,7 +94,10 @@ class Voice(Channel):
         buffer = self.buffer
         while True:
             while buffer:
-                pending = self._sink(self._message(buffer.popleft()))
+                event = buffer.popleft()
+                if event["type"] == "delta":
+                    event = self._joined(event)
+                pending = self._sink(self._message(event))
                 if pending is not None:
                     await pending
                 if len(buffer) == ROOM // 2:
@@ -98,6 +110,10 @@ class Voice(Channel):
     def _message(self, event: Event) -> bytes:
         if event["type"] == "log":
             return self._log(event)
+        if event["type"] == "delta":
+            return self._words(event["data"])
+        if event["type"] == "activity":
+            return self._words(_TOLD[event["kind"]].format(event["title"]))
         percent = event["percent"]
         progress: dict[str, Any] = {"progressToken": self._token, "progress": self._rising(percent)}
         if percent is not None:
@@ -105,6 +121,18 @@ class Voice(Channel):
         if event["message"]:
             progress["message"] = event["message"]
         return rpc.notification("notifications/progress", progress)
+
+    def _joined(self, event: Event) -> Event:
+        """A piece of text with those behind it that are ready as well."""
+        pieces, size, buffer = [event["data"]], len(event["data"]), self.buffer
+        while buffer and buffer[0]["type"] == "delta" and size < _PIECE:
+            pieces.append(buffer.popleft()["data"])
+            size += len(pieces[-1])
+        return {"type": "delta", "data": "".join(pieces)}
+
+    def _words(self, text: str) -> bytes:
+        told = {"progressToken": self._token, "progress": self._rising(None), "message": text}
+        return rpc.notification("notifications/progress", told)
 
     def _rising(self, percent: float | None) -> float:
         """Progress must rise from one notification to the next, whatever an action reports."""

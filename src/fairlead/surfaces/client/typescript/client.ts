@@ -89,6 +89,32 @@ export interface ChunkEvent<Item> {
   type: "chunk";
   data: Item;
 }
+/** A piece of the text that an agent is writing. */
+export interface DeltaEvent {
+  type: "delta";
+  data: string;
+}
+/** Something that an agent does: `kind` says what, and so what is in `data`. */
+export interface ActivityEvent {
+  type: "activity";
+  kind: ActivityKind;
+  title: string;
+  detail: string | null;
+  data: { [key: string]: unknown };
+  time: string;
+}
+export type ActivityKind =
+  | "tool_call"
+  | "tool_progress"
+  | "tool_result"
+  | "thinking"
+  | "info"
+  | "warning"
+  | "approval"
+  | "clarification"
+  | "todo"
+  | "usage"
+  | (string & {});
 /** The last event of every stream. */
 export interface ResultEvent<Data> {
   type: "result";
@@ -99,6 +125,8 @@ export type StreamEvent<Data> =
   | ArtifactEvent
   | ProgressEvent
   | ChunkEvent<Data extends Array<infer Item> ? Item : unknown>
+  | DeltaEvent
+  | ActivityEvent
   | ResultEvent<Data>;
 
 /** How often a call is sent again where its failure says that may help. Pauses double, up to the longest. */

@@ -3,7 +3,10 @@
 
 export type ActionStatus = "idle" | "loading" | "success" | "error" | "cancelled";
 
-/** What a component shows of a call. `chunks` are the items of an action that yields them, as they come. */
+/**
+ * What a component shows of a call. `chunks` are the items of an action that yields them, as they come; `text` is
+ * what an agent has written so far, and `activities` what it has done, where it has.
+ */
 export interface ActionState<Data> {
   status: ActionStatus;
   data: Data | null;
@@ -12,6 +15,8 @@ export interface ActionState<Data> {
   artifacts: Array<Artifact>;
   chunks: Array<unknown>;
   progress: { percent: number | null; message: string | null } | null;
+  text?: string;
+  activities?: Array<ActivityEvent>;
 }
 
 export type ActionEvent<Data> = StreamEvent<Data> | { type: "start" } | { type: "cancel" };
@@ -34,6 +39,10 @@ export function reduceActionEvent<Data>(
       return { ...state, artifacts: [...state.artifacts, event.artifact] };
     case "chunk":
       return { ...state, chunks: [...state.chunks, event.data] };
+    case "delta":
+      return { ...state, text: (state.text ?? "") + event.data };
+    case "activity":
+      return { ...state, activities: [...(state.activities ?? []), event] };
     case "progress":
       return { ...state, progress: { percent: event.percent ?? null, message: event.message ?? null } };
     case "result":

@@ -1,6 +1,7 @@
 // One action on the page: its words, its input as a form and as JSON, its run, and its other views.
 
 import { Refused, ask, call } from "./api.js";
+import { ChatView } from "./chat.js";
 import { codePanel, schemaPanel, surfacesPanel } from "./beside.js";
 import { RUN_KEYS, confirmCall } from "./dialogs.js";
 import { button, copyButton, h, icon, tabs, toast } from "./dom.js";
@@ -12,7 +13,14 @@ import { outcome } from "./outcome.js";
 import { pastList, restored } from "./past.js";
 import { Shape } from "./shape.js";
 
-const TABS = { call: "Call", code: "Code", surfaces: "Surfaces", schema: "Schema", history: "History" };
+const TABS = {
+  chat: "Chat",
+  call: "Call",
+  code: "Code",
+  surfaces: "Surfaces",
+  schema: "Schema",
+  history: "History",
+};
 
 /** `page` has what actions share: the past, the placeholder for secrets, and where to go. */
 export class ActionView {
@@ -27,6 +35,7 @@ export class ActionView {
   #tabs;
   #run;
   #options;
+  #chat = null;
 
   constructor(action, page) {
     this.action = action;
@@ -47,16 +56,24 @@ export class ActionView {
   }
 
   get running() {
-    return this.#abort !== null;
+    return this.#chatting ? (this.#chat?.running ?? false) : this.#abort !== null;
+  }
+
+  get #chatting() {
+    return this.open_ === "chat";
   }
 
   get value() {
     return this.#value;
   }
 
-  open(tab) {
-    this.open_ = tab in TABS ? tab : "call";
+  /** Show a tab, the first if none is named; `id` is the conversation that the chat is to show. */
+  open(tab, id = "") {
+    const { agent } = this.action;
+    this.open_ = tab in TABS && (tab !== "chat" || agent) ? tab : agent ? "chat" : "call";
     this.#tabs.open(this.open_);
+    this.element.classList.toggle("chatting", this.#chatting);
+    if (this.#chatting) this.#chat.open(id);
     if (this.open_ === "code") this.#code.draw();
   }
 
@@ -65,7 +82,7 @@ export class ActionView {
     if (same(action, this.action)) return;
     this.action = action;
     this.#build();
-    this.open(this.open_);
+    this.open(this.open_, this.#chat?.id);
   }
 
   fill(value) {
@@ -84,7 +101,8 @@ export class ActionView {
   }
 
   focusForm() {
-    this.#form.focus();
+    if (this.#chatting) this.#chat.focus();
+    else this.#form.focus();
   }
 
   focusEditor() {
@@ -96,16 +114,21 @@ export class ActionView {
   }
 
   cancel() {
-    this.#abort?.abort();
+    if (this.#chatting) this.#chat.terminate();
+    else this.#abort?.abort();
   }
 
   async run() {
+    if (this.#chatting) {
+      await this.#chat.send();
+      return;
+    }
     if (this.running || this.#page.broken) return;
     if (!this.#editor.valid) {
       this.#editor.focus();
       return;
     }
-    if (this.open_ !== "call") this.#page.go(this.action.name);
+    if (this.open_ !== "call") this.#page.go(this.action.name, "call");
     const input = copy(this.#value);
     if (this.action.requiresConfirmation && !(await confirmCall(this.action, input))) return;
     await this.#send(input, this.action.requiresConfirmation || undefined);
@@ -182,7 +205,7 @@ export class ActionView {
   }
 
   #focusIssue(issue) {
-    this.#page.go(this.action.name);
+    this.#page.go(this.action.name, "call");
     this.#form.showIssue(issue.path, null)();
   }
 
@@ -208,9 +231,11 @@ export class ActionView {
     );
     this.#options = callOptions();
     this.#code = codePanel(action, () => this.#value);
+    const chat = () => (this.#chat ??= new ChatView(action, this.#page)).element;
     this.#tabs = tabs(
       "Views of the action",
       [
+        ...(action.agent ? [{ id: "chat", title: TABS.chat, make: chat }] : []),
         { id: "call", title: TABS.call, make: () => this.#callPanel() },
         { id: "code", title: TABS.code, make: () => this.#code.element },
         { id: "surfaces", title: TABS.surfaces, make: () => surfacesPanel(action) },
@@ -276,12 +301,12 @@ export class ActionView {
   }
 
   #reopen(entry) {
-    this.#page.go(this.action.name);
+    this.#page.go(this.action.name, "call");
     this.fillKept(entry.input);
   }
 
   #rerun(entry) {
-    this.#page.go(this.action.name);
+    this.#page.go(this.action.name, "call");
     if (this.fillKept(entry.input)) this.run();
   }
 

@@ -97,11 +97,16 @@ async function* events(response) {
   }
 }
 
+/** The header that says whom a request is made for. */
+export const who = () => (acting.as ? { "fairlead-act-as": encodeURIComponent(stringify(acting.as)) } : {});
+
 /** Call an action and hear what it says; the last event is the result. Throws `Refused`, or AbortError. */
-export async function* call(action, body, signal) {
-  const headers = { accept: "text/event-stream" };
-  if (acting.as) headers["fairlead-act-as"] = encodeURIComponent(stringify(acting.as));
-  const response = await send(`actions/${action}/stream`, { method: "POST", body, headers, signal });
+export const call = (action, body, signal) => stream(`actions/${action}/stream`, body, signal);
+
+/** Ask for something that is told in events; the last is the result. Throws `Refused`, or AbortError. */
+export async function* stream(path, body, signal) {
+  const headers = { accept: "text/event-stream", ...who() };
+  const response = await send(path, { method: "POST", body, headers, signal });
   if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
     yield { type: "result", envelope: await read(response), status: response.status };
     return;

@@ -5,8 +5,12 @@ import { Refused, acting, ask, follow, openSession } from "./api.js";
 import { chooseIdentity, showHelp } from "./dialogs.js";
 import { button, h, icon, toast } from "./dom.js";
 import { failurePage, forgetFailures } from "./explain.js";
+import { gatewayPage } from "./gateway.js";
+import { insightsPage } from "./insights.js";
 import { actionList } from "./list.js";
 import { Past, pastList } from "./past.js";
+import { pipelinesPage } from "./pipelines.js";
+import { pluginsPage } from "./plugins.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -17,6 +21,30 @@ const state = { actions: [], about: {}, generation: undefined, views: new Map(),
 
 const list = actionList(() => document.body.classList.remove("side-open"));
 const name = h("a", { class: "app-name", href: "#/" });
+const operation = h(
+  "a",
+  { class: "button quiet bar-link", href: "#/gateway", title: "Gateway", hidden: true },
+  icon("gate"),
+  h("span", {}, "Gateway"),
+);
+const pipelines = h(
+  "a",
+  { class: "button quiet bar-link", href: "#/pipelines", title: "Pipelines", hidden: true },
+  icon("pipes"),
+  h("span", {}, "Pipelines"),
+);
+const plugins = h(
+  "a",
+  { class: "button quiet bar-link", href: "#/plugins", title: "Plugins", hidden: true },
+  icon("plug"),
+  h("span", {}, "Plugins"),
+);
+const insights = h(
+  "a",
+  { class: "button quiet bar-link", href: "#/insights", title: "Insights", hidden: true },
+  icon("eye"),
+  h("span", {}, "Insights"),
+);
 const signal = h("span", { class: "signal", role: "status" });
 const who = button("", () => chooseIdentity(state.about.identity, drawIdentity), {
   sign: "person",
@@ -42,6 +70,10 @@ function drawBar() {
     name,
     signal,
     h("span", { class: "grow" }),
+    pipelines,
+    plugins,
+    insights,
+    operation,
     go("History", "#/history", "clock"),
     go("Failures", "#/failures", "book"),
     who,
@@ -65,30 +97,42 @@ function drawIdentity() {
 }
 
 function route() {
-  const [first = "", second = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  return { first, second };
+  const [first = "", second = "", third = ""] = location.hash
+    .replace(/^#\/?/, "")
+    .split("/")
+    .map(decodeURIComponent);
+  return { first, second, third };
 }
 
 function go(action, tab = "call") {
-  const hash = `#/${action}${tab === "call" ? "" : `/${tab}`}`;
+  const first = state.actions.find((each) => each.name === action)?.agent ? "chat" : "call";
+  const hash = `#/${action}${tab === first ? "" : `/${tab}`}`;
   if (location.hash !== hash) location.hash = hash;
 }
 
 async function show() {
-  const { first, second } = route();
+  const { first, second, third } = route();
   document.body.classList.remove("side-open");
   state.current = null;
   list.mark(first);
   if (!page.past) return put(unfinished(), "Waiting");
   if (first === "failures") return put(await failurePage(second).catch(trouble), second || "Failures");
   if (first === "history") return put(pastPage(), "History");
+  if (first === "gateway" && !state.actions.some((each) => each.name === first))
+    return put(gatewayPage(second, third), "Gateway");
+  if (first === "plugins" && !state.actions.some((each) => each.name === first))
+    return put(pluginsPage(), "Plugins");
+  if (first === "pipelines" && !state.actions.some((each) => each.name === first))
+    return put(pipelinesPage(second), "Pipelines");
+  if (first === "insights" && !state.actions.some((each) => each.name === first))
+    return put(insightsPage(second), "Insights");
   const action =
     state.actions.find((each) => each.name === first) ?? (first === "" ? state.actions[0] : undefined);
   if (!action) return put(nothing(first), "Not found");
   if (first === "") return history.replaceState(null, "", `#/${action.name}`) ?? show();
   if (!state.views.has(action.name)) state.views.set(action.name, new ActionView(action, page));
   state.current = state.views.get(action.name);
-  state.current.open(second || "call");
+  state.current.open(second, third);
   put(state.current.element, action.title);
 }
 
@@ -204,6 +248,10 @@ async function load() {
   Object.assign(state, { actions, about, generation: about.generation });
   name.textContent = app;
   name.title = about.description;
+  pipelines.hidden = !about.pipelines;
+  plugins.hidden = !about.plugins;
+  insights.hidden = !about.plugins;
+  operation.hidden = !actions.some((each) => each.agent);
   list.set(actions);
   for (const [key, view] of state.views) {
     const action = actions.find((each) => each.name === key);

@@ -5,7 +5,8 @@ import { button, h, icon, toast, uid } from "./dom.js";
 import { complaint, parse, stringify } from "./exact.js";
 import { block } from "./highlight.js";
 
-function dialog(title, content, actions, { kind = "", danger = false } = {}) {
+/** Something to read or answer before anything else. */
+export function dialog(title, content, actions, { kind = "", danger = false } = {}) {
   const titleId = uid("title");
   const element = h(
     "dialog",

@@ -31,6 +31,12 @@ const ICONS = {
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   check: "M5 13l4 4L19 7",
   close: "M6 6l12 12M18 6L6 18",
+  circle: "M12 5a7 7 0 1 0 0 14 7 7 0 0 0 0-14z",
+  down: "M12 5v14M6 13l6 6 6-6",
+  send: "M5 12h13M12 5l7 7-7 7",
+  chat: "M4 5h16v11H9l-5 4z",
+  pen: "M4 20h4L19 9l-4-4L4 16z",
+  bin: "M5 7h14M10 4h4M7 7l1 13h8l1-13",
   plus: "M12 5v14M5 12h14",
   chevron: "M9 6l6 6-6 6",
   clock: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 7v5l3 2",
@@ -38,6 +44,9 @@ const ICONS = {
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
   eye: "M2 12s4-7 10-7 10 7 10 7-4 7-10 7-10-7-10-7zM12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6z",
   book: "M5 4h11a3 3 0 0 1 3 3v13H8a3 3 0 0 1-3-3zM5 17a3 3 0 0 1 3-3h11",
+  gate: "M4 20V8l8-4 8 4v12M4 12h16M9 20v-8M15 20v-8",
+  plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
+  pipes: "M4 7h6a3 3 0 0 1 3 3v4a3 3 0 0 0 3 3h4M4 17h5M17 14l3 3-3 3",
   reset: "M4 12a8 8 0 1 0 3-6.2M4 4v4h4",
 };
 

@@ -34,7 +34,8 @@ export function pills(action) {
 /** Only what is out of the ordinary, for the list. */
 function remarkable(action) {
   return [
-    action.sideEffects !== "read" && pill(action.sideEffects, EFFECTS[action.sideEffects]),
+    action.agent && pill("agent", "good", "A model that uses actions"),
+    action.sideEffects !== "read" && !action.agent && pill(action.sideEffects, EFFECTS[action.sideEffects]),
     action.visibility !== "public" && pill(action.visibility, "warn"),
     action.requiresConfirmation && action.sideEffects !== "destructive" && pill("asks first", "warn"),
     action.deprecated && pill("deprecated", "warn"),
@@ -52,6 +53,7 @@ function searched(action) {
     ...action.permissions,
   ];
   if (action.deprecated) words.push("deprecated");
+  if (action.agent) words.push("agent", "chat");
   if (action.requiresConfirmation) words.push("asks first", "confirmation");
   return words.join(" ").toLowerCase();
 }

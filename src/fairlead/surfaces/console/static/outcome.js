@@ -11,6 +11,8 @@ import { tree } from "./tree.js";
 const LINES = 1000;
 /** What is kept of the events of one call: the newest logs, the first pieces of its result. */
 const MOST = 10_000;
+/** What an agent does, among the logs. */
+const SAID = { type: "log", level: "info", fields: {} };
 const VIEWS = { tree: "Tree", table: "Table", raw: "Raw" };
 
 export function outcome({ cancel, again, focus }) {
@@ -217,6 +219,7 @@ function running(cancel) {
   const logs = h("ol", { class: "logs", "aria-label": "Logs" });
   const files = h("div");
   const made = h("p", { class: "soft" });
+  const written = h("pre", { class: "code plain", hidden: true });
   const heard = { logs: [], artifacts: [], chunks: [], count: 0 };
   let fresh = [];
   let frame = null;
@@ -247,6 +250,22 @@ function running(cancel) {
     } else if (event.type === "artifact") {
       heard.artifacts.push(event.artifact);
       files.replaceChildren(artifactList(heard.artifacts));
+    } else if (event.type === "delta") {
+      written.hidden = false;
+      written.append(event.data);
+    } else if (event.type === "activity") {
+      const { kind, title, data, time } = event;
+      if (kind === "tool_call")
+        add({ ...SAID, message: `uses ${title}`, fields: data.arguments ?? {}, time });
+      else if (kind === "tool_result")
+        add({
+          ...SAID,
+          level: data.ok ? "info" : "warn",
+          message: `${title} ${data.ok ? "is done" : "failed"}`,
+          time,
+        });
+      else if (kind === "warning" || kind === "clarification")
+        add({ ...SAID, level: "warn", message: title, time });
     } else if (event.type === "chunk") {
       heard.count += 1;
       if (heard.count <= MOST) heard.chunks.push(event.data);
@@ -266,6 +285,7 @@ function running(cancel) {
       h("div", { class: "running-head" }, word, h("span", { class: "grow" }), clock, stop),
       bar,
       logs,
+      written,
       made,
       files,
     ),

@@ -1,0 +1,107 @@
+"""`fairlead plugin config`: the values that a plugin has for an agent. None is ever printed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from fairlead.failures import Failure, Kind
+from fairlead.surfaces.cli.hints import near_miss, wrong_option
+
+if TYPE_CHECKING:
+    from fairlead.plugins.config import Config
+    from fairlead.plugins.manifest import Field
+    from fairlead.runtime import App
+    from fairlead.surfaces.cli.console import Console
+    from fairlead.surfaces.cli.plugin import Desk
+
+#: The agent whose values are under those of every other.
+DEFAULT = "default"
+
+
+def config(desk: Desk) -> int:
+    """List, set or forget values."""
+    from fairlead.plugins.fields import checked, field_named, fields_of
+    from fairlead.plugins.finding import read_manifest
+    from fairlead.plugins.installing import installed_version
+
+    id, values = desk.word(0, "a plugin's id"), desk.options.values
+    manifest = read_manifest(desk.layout.version_folder(id, installed_version(desk.layout, id)))
+    app = desk.program.the_app()
+    name, agent = _agent(app, values.get("--agent"))
+    kept = _config(app, id)
+    key, unset = values.get("--set"), values.get("--unset")
+    if key is not None and unset is not None:
+        raise wrong_option("--unset", "give --set or --unset, not both.")
+    try:
+        if key is not None:
+            value = checked(field_named(manifest, key), _value(desk.program.console, id, key))
+            asyncio.run(kept.save(agent, {key: value}))
+            return desk.tell(
+                {"ok": True, "id": id, "agent": name, "set": key}, f"{key} of {id} is set for {name}."
+            )
+        if unset is not None:
+            field_named(manifest, unset)
+            asyncio.run(kept.save(agent, {unset: None}))
+            words = f"{unset} of {id} is forgotten for {name}."
+            return desk.tell({"ok": True, "id": id, "agent": name, "unset": unset}, words)
+        required = {each.id for each in manifest.secrets if each.required}
+        own = asyncio.run(kept.values(agent))
+        rows = [_row(each, own, required) for each in fields_of(manifest)]
+    finally:
+        app.close()
+    told = {"id": id, "agent": name, "agentId": agent, "settings": rows}
+    return desk.tell(told, f"{id} for {name} ({agent})", desk.table(rows, "It has no settings."))
+
+
+def _row(field: Field, own: dict[str, str], required: set[str]) -> dict[str, Any]:
+    must = field.key in required or bool(field.validation and field.validation.required)
+    state = "set" if field.key in own else "missing" if must else "default" if field.default else "not set"
+    return {"key": field.key, "type": field.type, "label": field.label, "state": state}
+
+
+def _agent(app: App, name: str | None) -> tuple[str, str]:
+    """The agent that is meant: its name, and its id at the interface."""
+    from fairlead.plugins.identity import DEFAULT_AGENT, agents_of
+
+    agents = {agent.name: id for id, agent in agents_of(app).items()}
+    if name is None and len(agents) == 1:
+        return next(iter(agents.items()))
+    if name == DEFAULT:
+        return DEFAULT, DEFAULT_AGENT
+    known = ", ".join(agents) or "none"
+    if name is None:
+        raise wrong_option("--agent", f"say which agent: {known}, or {DEFAULT} for all of them.")
+    if name not in agents:
+        raise Failure(
+            Kind.not_found, f"There is no agent {name[:80]!r}.{near_miss(name, agents)} There are: {known}."
+        )
+    return name, agents[name]
+
+
+def _config(app: App, id: str) -> Config:
+    from fairlead.plugins.config import Config
+    from fairlead.plugins.services import Shared
+
+    shared = Shared.of(app)
+    return Config(id, app.store, shared.secrets, shared.warnings)
+
+
+def _value(console: Console, id: str, key: str) -> str:
+    """The value, typed where nobody sees it, or from stdin without the line end at its end."""
+    if console.interactive:
+        from getpass import getpass
+
+        return getpass(f"Value of {key!r} (not shown): ")
+    from fairlead.plugins.config import LARGEST
+
+    try:
+        given = console.stdin.read(LARGEST + 3)
+    except ValueError:
+        # The error holds what was read.
+        raise Failure(Kind.invalid_input, "The value on stdin is not UTF-8 text.") from None
+    value = given.removesuffix("\n").removesuffix("\r")
+    if not value:
+        words = f"No value came on stdin. Type it at a terminal, or: fairlead plugin config {id} --set {key} < FILE"
+        raise Failure(Kind.invalid_input, words)
+    return value

@@ -1,0 +1,301 @@
+"""`mcp add`, `list`, `tools`, `test` and `remove`, and a server of the app's own at the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import App
+from fairlead.failures import Failure, Kind
+from fairlead.store import open_store
+from fairlead.store.secrets import Secrets
+from fairlead.tools.mcp import configured_servers
+
+BENCH = [sys.executable, str(Path(__file__).parents[2] / "tools" / "mcp_bench.py"), "stdio"]
+app = App("shop")
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAIRLEAD_STORE", f"sqlite:///{tmp_path}/store.db")
+    return tmp_path
+
+
+def written(project: Path) -> Any:
+    return json.loads((project / ".mcp.json").read_text())
+
+
+# The file.
+
+
+def test_a_command_is_kept_in_the_common_shape(cli: Cli, project: Path) -> None:
+    ran = cli(
+        app,
+        "mcp",
+        "add",
+        "files",
+        "--env",
+        "A=1",
+        "--env=B=secret:b",
+        "--",
+        "npx",
+        "-y",
+        "server",
+        "--root",
+        ".",
+    )
+    assert (ran.code, ran.out) == (0, "")
+    assert written(project) == {
+        "mcpServers": {
+            "files": {
+                "type": "stdio",
+                "command": "npx",
+                "args": ["-y", "server", "--root", "."],
+                "env": {"A": "1", "B": "secret:b"},
+            }
+        }
+    }
+
+
+def test_a_url_is_kept_with_its_headers_and_our_own_settings(cli: Cli, project: Path) -> None:
+    flags = [
+        "--header",
+        "Authorization=Bearer secret:t",
+        "--trust",
+        "--include",
+        "get_*",
+        "--include",
+        "list_*",
+    ]
+    flags += ["--prefix", "x_", "--timeout", "2.5", "--reconnect", "1"]
+    ran = cli(app, "mcp", "add", "tracker", "--url", "https://x.test/mcp", *flags, "--json")
+    assert ran.json["added"]["headers"] == {"Authorization": "Bearer secret:t"}
+    assert written(project)["mcpServers"]["tracker"] == {
+        "type": "http",
+        "url": "https://x.test/mcp",
+        "headers": {"Authorization": "Bearer secret:t"},
+        "trust": True,
+        "include": ["get_*", "list_*"],
+        "prefix": "x_",
+        "timeout": 2.5,
+        "reconnect": 1,
+    }
+    (server,) = configured_servers(project)
+    assert (server.trust, server.timeout, server.reconnect, server.prefix) == (True, 2.5, 1, "x_")
+
+
+def test_what_others_wrote_into_the_file_stays(cli: Cli, project: Path) -> None:
+    theirs = {"mcpServers": {"old": {"command": "x", "autoApprove": ["y"]}}, "inputs": [1]}
+    (project / ".mcp.json").write_text(json.dumps(theirs))
+    assert cli(app, "mcp", "add", "new", "--", "y").code == 0
+    assert cli(app, "mcp", "remove", "new").code == 0
+    assert written(project) == theirs
+
+
+def test_a_name_that_is_taken_is_replaced_by_force_only(cli: Cli, project: Path) -> None:
+    assert cli(app, "mcp", "add", "one", "--", "x").code == 0
+    refused = cli(app, "mcp", "add", "one", "--", "y")
+    assert refused.code == 1
+    assert "--force" in refused.err
+    assert cli(app, "mcp", "add", "one", "--force", "--", "y").code == 0
+    assert written(project)["mcpServers"]["one"]["command"] == "y"
+
+
+def test_a_secret_in_plain_sight_is_pointed_out_and_not_repeated(cli: Cli) -> None:
+    ran = cli(app, "mcp", "add", "one", "--env", "API_TOKEN=hunter2", "--", "x")
+    assert ran.code == 0
+    assert "secrets set" in ran.err
+    assert "hunter2" not in ran.err + cli(app, "mcp", "list", "--offline", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["ad"], "argument 1"),
+        (["add"], "argument 2"),
+        (["add", "one"], "--url"),
+        (["add", "one", "--url", "http://x.test", "--", "y"], "--url"),
+        (["add", "one", "--header", "A=1", "--", "y"], "--header"),
+        (["add", "one", "--env", "A", "--", "y"], "--env"),
+        (["add", "one", "--timeout", "soon", "--", "y"], "--timeout"),
+        (["add", "one", "--trusted", "--", "y"], "--trusted"),
+        (["list", "one"], "argument 1"),
+        (["test"], "argument 2"),
+        (["remove"], "argument 2"),
+        (["tools", "--jsn"], "--jsn"),
+        (["--server", "x:y"], "--server"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_name(cli: Cli, arguments: list[str], place: str) -> None:
+    ran = cli(app, "mcp", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert place in ran.err
+
+
+@pytest.mark.parametrize("name", ["no spaces", "", "x" * 65, "-x"])
+def test_a_name_that_cannot_be_is_refused(cli: Cli, name: str, project: Path) -> None:
+    assert cli(app, "mcp", "add", name, "--", "x").code != 0
+    assert not (project / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"mcpServers": []}', '{"mcpServers": {"x": 1}}', '{"mcpServers": {"x": {}}}']
+)
+def test_a_file_that_makes_no_sense_is_told(text: str, project: Path) -> None:
+    (project / ".mcp.json").write_text(text)
+    with pytest.raises(Failure) as raised:
+        configured_servers(project)
+    assert raised.value.kind is Kind.misconfigured
+    assert ".mcp.json" in raised.value.message
+
+
+def test_disabled_servers_are_left_alone(project: Path) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "disabled": true}}}')
+    assert configured_servers(project) == []
+
+
+def test_a_name_that_is_none_is_told_with_the_near_miss(cli: Cli) -> None:
+    cli(app, "mcp", "add", "tracker", "--", "x")
+    for verb in ("test", "tools", "remove"):
+        ran = cli(app, "mcp", verb, "traker")
+        assert ran.code == 4
+        assert "'tracker'" in ran.err
+
+
+# Real servers.
+
+
+def test_servers_are_listed_with_their_state_and_a_dead_one_is_a_row(cli: Cli) -> None:
+    cli(app, "mcp", "add", "bench", "--", *BENCH)
+    cli(app, "mcp", "add", "gone", "--", "/no/such/program")
+    rows = {row["name"]: row for row in cli(app, "mcp", "list", "--json").json}
+    assert (rows["bench"]["status"], rows["bench"]["tools"]) == ("connected", 14)
+    assert rows["gone"]["status"] == "dead"
+    assert "/no/such/program" in rows["gone"]["problem"]
+    offline = cli(app, "mcp", "list", "--offline", "--json").json
+    assert {row["status"] for row in offline} == {"not asked"}
+
+
+def test_no_servers_are_an_empty_list(cli: Cli) -> None:
+    assert cli(app, "mcp", "list", "--json").json == []
+
+
+def test_the_tools_of_a_server_are_listed_with_what_they_may_do(cli: Cli) -> None:
+    cli(app, "mcp", "add", "bench", "--trust", "--", *BENCH)
+    tools = {row["name"]: row for row in cli(app, "mcp", "tools", "bench", "--json").json}
+    assert tools["bench_pid"]["effects"] == "read"
+    assert tools["bench_wipe"]["confirmation"] is True
+    assert tools["bench_add"]["input"]["required"] == ["a"]
+
+
+def test_a_test_says_that_a_server_works_or_why_not(cli: Cli) -> None:
+    cli(app, "mcp", "add", "bench", "--", *BENCH)
+    ran = cli(app, "mcp", "test", "bench")
+    assert ran.code == 0
+    assert "14 tools" in ran.err
+    told = cli(app, "mcp", "test", "bench", "--json").json
+    assert (told["status"], told["server"]) == ("works", "bench")
+    cli(app, "mcp", "add", "gone", "--", "/no/such/program")
+    failed = cli(app, "mcp", "test", "gone")
+    assert failed.code == 5
+    assert "/no/such/program" in failed.err
+
+
+def test_secrets_of_the_store_reach_the_server(cli: Cli, project: Path) -> None:
+    store = open_store(url=f"sqlite:///{project}/kept.db")
+    Secrets(store).set_now("token", "hunter2")
+    keeper = App("keeper", store=store)
+    cli(keeper, "mcp", "add", "bench", "--env", "TOKEN=secret:token", "--", *BENCH)
+    assert cli(keeper, "mcp", "test", "bench").code == 0
+    cli(keeper, "mcp", "add", "other", "--env", "TOKEN=secret:none", "--", *BENCH)
+    assert cli(keeper, "mcp", "test", "other").code == 4
+    store.close()
+
+
+# A server of the app's own.
+
+OWN = '''
+from fairlead import App
+
+app = App("shop")
+
+@app.action
+async def greet() -> str:
+    """Greet."""
+    return "hello"
+
+server = app.mcp()
+
+@server.resource("shop://hours")
+async def hours() -> str:
+    """When the shop is open."""
+    return "always"
+
+not_a_server = 1
+'''
+
+
+def asked(project: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}
+    command = [sys.executable, "-m", "fairlead", *arguments]
+    return subprocess.run(command, cwd=project, input=json.dumps(request).encode(), capture_output=True)
+
+
+def resources(done: subprocess.CompletedProcess[bytes]) -> list[str]:
+    return [each["uri"] for each in json.loads(done.stdout)["result"]["resources"]]
+
+
+def test_the_setting_names_the_server_that_is_served(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    (project / "fairlead.toml").write_text('app = "shop:app"\n')
+    assert "shop://hours" not in resources(asked(project, "mcp", "--stdio"))
+    (project / "fairlead.toml").write_text('app = "shop:app"\n[mcp]\nserver = "shop:server"\n')
+    assert "shop://hours" in resources(asked(project, "mcp", "--stdio"))
+    # The settings are about the app that they name.
+    (project / "app.py").write_text(OWN.replace("shop", "other"))
+    assert "shop://hours" not in resources(asked(project, "--app", "app.py", "mcp", "--stdio"))
+
+
+def test_a_server_can_be_named(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", "shop:server")
+    assert "shop://hours" in resources(done)
+
+
+@pytest.mark.parametrize("target", ["shop:not_a_server", "shop:none", "nowhere:server", "shop"])
+def test_a_name_that_leads_to_no_server_is_told(project: Path, target: str) -> None:
+    (project / "shop.py").write_text(OWN)
+    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", target)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert target.encode() in done.stderr
+
+
+def test_what_a_server_of_its_own_shows_is_not_widened(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", "shop:server", "--include-local")
+    assert done.returncode == 2
+    assert b"--include-local" in done.stderr
+
+
+def test_installing_names_the_server_of_the_settings(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    (project / "fairlead.toml").write_text('app = "shop:app"\n[mcp]\nserver = "shop:server"\n')
+    done = asked(project, "mcp", "install", "--client", "cursor")
+    (entry,) = json.loads(done.stdout)["mcpServers"].values()
+    assert entry["args"][-2:] == ["--server", "shop:server"]
+    served = subprocess.run(
+        [entry["command"], *entry["args"]],
+        cwd="/",
+        input=b'{"jsonrpc":"2.0","id":1,"method":"resources/list"}',
+        capture_output=True,
+    )
+    assert "shop://hours" in resources(served)
