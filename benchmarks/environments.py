@@ -1,7 +1,8 @@
 """The virtual environments of a run, under `.venv-bench/`: made once, and anew when their content changes.
 
 `core` is what a user gets from installing Fairlead and nothing more, `serve` has a server too, `tasks` the clients
-of PostgreSQL and NATS; `peers`, `web`, `mcp` and `queues` hold the others.
+of PostgreSQL and NATS, `gateway` a server and PostgreSQL, `plugins` SQLCipher; `peers`, `web`, `mcp` and `queues`
+hold the others.
 """
 
 import hashlib
@@ -92,6 +93,8 @@ CORE = Environment("core", _project_files(), [str(ROOT)])
 #: All servers run on the same event loop: Robyn holds it below 0.23, which takes a third more time for a request.
 SERVE = Environment("serve", _project_files(), [f"{ROOT}[serve]", "uvloop<0.23"])
 TASKS = Environment("tasks", _project_files(), [f"{ROOT}[nats,postgres]"])
+PLUGINS = Environment("plugins", _project_files(), [f"{ROOT}[plugins]"])
+GATEWAY = Environment("gateway", _project_files(), [f"{ROOT}[postgres,serve]", "uvloop<0.23"])
 PEERS = _from_requirements("peers", "requirements.txt")
 WEB = _from_requirements("web", "requirements-web.txt")
 MCP = _from_requirements("mcp", "requirements-mcp.txt")

@@ -14,7 +14,23 @@ from pathlib import Path
 from environments import ROOT
 from report import Section, as_markdown, as_text
 from rounds import QUICK, Failures, Pace
-from sections import http, install, invoke, mcp_http, mcp_stdio, memory, preflight, sse, start, streams, tasks
+from sections import (
+    agents,
+    gateway,
+    http,
+    install,
+    invoke,
+    mcp_http,
+    mcp_stdio,
+    memory,
+    pipelines,
+    plugins,
+    preflight,
+    sse,
+    start,
+    streams,
+    tasks,
+)
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -27,6 +43,10 @@ MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
     "mcp-stdio": mcp_stdio.measure,
     "mcp-http": mcp_http.measure,
     "tasks": tasks.measure,
+    "agents": agents.measure,
+    "gateway": gateway.measure,
+    "plugins": plugins.measure,
+    "pipelines": pipelines.measure,
     "start": start.measure,
     "install": install.measure,
     "memory": memory.measure,
