@@ -8,6 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := tests/node/node_modules/.ready
+MODELS := $(VENV)/models
 
 .PHONY: run test check lint format bench docs clean
 .DEFAULT_GOAL := test
@@ -26,7 +27,12 @@ $(NODE): tests/node/package.json $(READY)
 	@cd tests/node && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-test: $(READY) $(NODE)
+# Weights of two small models come once, so that no test needs a network.
+$(MODELS)/.ready: $(READY)
+	@FAIRLEAD_MODELS=$(MODELS) $(BIN)/fairlead models pull smollm2 minilm
+	@touch $@
+
+test: $(READY) $(NODE) $(MODELS)/.ready
 	@tests/needs.sh
 	@$(BIN)/python -m pytest -n auto
 

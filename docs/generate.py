@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from contextvars import ContextVar
 from enum import Enum
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -34,6 +35,20 @@ ROOMS = (
     "fairlead.runtime",
     "fairlead.store",
     "fairlead.tasks",
+    "fairlead.tools.files",
+    "fairlead.tools.shell",
+    "fairlead.tools.sandbox",
+    "fairlead.tools.documents",
+    "fairlead.tools.artifacts_sharing",
+    "fairlead.tools.charts",
+    "fairlead.tools.mcp",
+    "fairlead.tools.openapi",
+    "fairlead.agents",
+    "fairlead.agents.models",
+    "fairlead.pipelines",
+    "fairlead.pipelines.building",
+    "fairlead.plugins.sdk",
+    "fairlead.plugins.kit",
     "fairlead.surfaces.cli",
     "fairlead.surfaces.json",
     "fairlead.surfaces.http",
@@ -42,6 +57,7 @@ ROOMS = (
     "fairlead.surfaces.llm",
     "fairlead.surfaces.client",
     "fairlead.surfaces.console",
+    "fairlead.gateway",
     "fairlead.testing",
 )
 FAMILIES = {
@@ -74,8 +90,19 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield reference / "cli.md", command_line()
     yield reference / "api.md", api()
     yield reference / "manifest.md", manifest()
+    yield reference / "pipelines.md", pipelines()
     design = ROOT / "docs" / "design.md"
     yield design, with_pivot(design.read_text(encoding="utf-8"))
+
+
+# The language of pipelines
+
+
+def pipelines() -> str:
+    from fairlead.pipelines.reference import reference
+
+    title, _, rest = reference().partition("\n")
+    return f"{title}\n\n{NOTE}{rest}"
 
 
 # Errors
@@ -290,6 +317,8 @@ def _constant(value: Any) -> str:
         return f"A dict of {len(value)}, by `{type(next(iter(value))).__name__}`."
     if isinstance(value, list):
         return f"A list of {len(value)}."
+    if isinstance(value, ContextVar):
+        return "A context variable, which is set for the length of a call."
     if type(value).__module__.startswith("fairlead."):
         return "\n".join([f"{_words(type(value))}\n", *_members(type(value))])
     return f"A type: `{re.sub(r'[a-z_.]+[.](?=[A-Z])', '', str(value))}`."

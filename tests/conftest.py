@@ -6,10 +6,41 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
+from weakref import WeakSet
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from fairlead.store import Store
 from servers import Nats, NatsCluster, Postgres
+
+# How quickly examples are made says something of the machine, and nothing of the code.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
+
+Running = TypeVar("Running", Postgres, Nats, NatsCluster)
+
+
+_stores: WeakSet[Store] = WeakSet()
+_opened = Store._close_at_exit
+
+
+def _opening(store: Store) -> None:
+    _opened(store)
+    _stores.add(store)
+
+
+Store._close_at_exit = _opening  # type: ignore[assignment, method-assign]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _stores_are_closed() -> Iterator[None]:
+    """An app is made for a test and forgotten: thousands of them would hold threads and files to the end."""
+    before = set(_stores)
+    yield
+    for store in set(_stores) - before:
+        store.close()
 
 
 @pytest.fixture(autouse=True)
@@ -24,26 +55,24 @@ def _imports_of_temporary_files_are_undone(tmp_path_factory: pytest.TempPathFact
             del sys.modules[name]
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server of this test process. A test that stops or hurts one uses `own_postgres`."""
-    server = Postgres()
+def _running(server: Running) -> Iterator[Running]:
     try:
         server.start()
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of this test process. A test that stops or hurts one uses `own_postgres`."""
+    yield from _running(Postgres())
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[Postgres]:
     """A PostgreSQL server that the test may stop, restart and kill."""
-    server = Postgres()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(Postgres())
 
 
 @pytest.fixture(scope="session")
@@ -69,34 +98,19 @@ def postgres_url(postgres: Postgres, _databases: Callable[[], str]) -> Iterator[
 @pytest.fixture(scope="session")
 def nats() -> Iterator[Nats]:
     """A NATS server with JetStream of this test process."""
-    server = Nats()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(Nats())
 
 
 @pytest.fixture
 def own_nats() -> Iterator[Nats]:
     """A NATS server that the test may stop, restart and kill."""
-    server = Nats()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
+    yield from _running(Nats())
 
 
 @pytest.fixture
 def nats_cluster() -> Iterator[NatsCluster]:
     """Three NATS servers, each of which the test may stop, restart and kill."""
-    cluster = NatsCluster()
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.remove()
+    yield from _running(NatsCluster())
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

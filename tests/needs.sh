@@ -1,18 +1,37 @@
 #!/bin/sh
-# What the tests need from the system beyond Python: a real browser. Installs it where that is allowed.
+# What the tests need from the system beyond Python: a real browser, bubblewrap, which confines commands, tmux, a
+# terminal to look at, a C compiler for plugins, and valgrind, which watches them. Installs them where that is allowed.
 set -eu
 
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+missing=""
+browser >/dev/null || missing="chromium"
+command -v bwrap >/dev/null || missing="$missing bubblewrap"
+command -v tmux >/dev/null || missing="$missing tmux"
+command -v cc >/dev/null || missing="$missing gcc libc6-dev"
+command -v valgrind >/dev/null || missing="$missing valgrind"
 
-browser >/dev/null && exit 0
+[ -n "$missing" ] || exit 0
 as_root=""
 [ "$(id -u)" = 0 ] || as_root="sudo -n"
 if command -v apt-get >/dev/null && $as_root true 2>/dev/null; then
-    echo "Installing Chromium for the tests of the browser console." >&2
+    echo "Installing for the tests: ${missing# }" >&2
     $as_root apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends chromium >/dev/null
+    # shellcheck disable=SC2086 # one word for each package
+    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
-browser >/dev/null || {
-    echo "The console's tests need a browser, and none is here: sudo apt-get install chromium" >&2
-    exit 1
+needed() {
+    "$1" >/dev/null 2>&1 || {
+        echo "$2 need $3, and it is not here: sudo apt-get install $3" >&2
+        exit 1
+    }
 }
+has_bwrap() { command -v bwrap; }
+has_tmux() { command -v tmux; }
+has_cc() { command -v cc; }
+has_valgrind() { command -v valgrind; }
+needed browser "The console's tests" chromium
+needed has_bwrap "The sandbox's tests" bubblewrap
+needed has_tmux "The chat's tests" tmux
+needed has_cc "The plugins' tests" gcc
+needed has_valgrind "The tests of plugins' memory" valgrind

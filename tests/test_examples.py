@@ -41,6 +41,7 @@ def load() -> Any:
 @pytest.fixture
 async def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
     monkeypatch.setenv("TASKBOARD_DB", str(tmp_path / "board.sqlite"))
+    monkeypatch.delenv("FAIRLEAD_MODEL", raising=False)
     app: App = load().app
     async with app:
         yield app
@@ -161,6 +162,24 @@ async def test_tasks_outlive_the_app(board: App) -> None:
     await create(board, "x")
     async with load().app as again:
         assert await titles(again) == ["x"]
+
+
+async def test_the_steward_ticks_off_what_was_spoken_of_and_nothing_else(board: App) -> None:
+    for title in ("Mend the net", "Grease the winches"):
+        await create(board, title)
+    said = await board.invoke("steward", {"prompt": "The winches are greased."}, **WRITER)
+    assert expect_ok(said) == "Task 2 is done: Grease the winches."
+    assert await titles(board) == ["Mend the net"]
+    said = await board.invoke("steward", {"prompt": "I had tea."}, **WRITER)
+    assert "No title" in expect_ok(said)
+    assert await titles(board) == ["Mend the net"]
+
+
+async def test_asking_the_steward_needs_the_permission(board: App) -> None:
+    await create(board, "Mend the net")
+    said = await board.invoke("steward", {"prompt": "The net is mended."}, user="bob")
+    expect_error(said, "AUTHORIZATION_ERROR")
+    assert await titles(board) == ["Mend the net"]
 
 
 def test_the_tour_ends_as_it_says() -> None:

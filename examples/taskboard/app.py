@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
+import re
 import sqlite3
 import sys
 import threading
@@ -24,6 +26,8 @@ from typing import Annotated, Literal, NamedTuple, TypedDict, cast
 from pydantic import Field
 
 from fairlead import App, Context, Failure, Kind
+from fairlead.agents import Agent
+from fairlead.agents.models import Request, ScriptModel, ToolCall, call
 
 # What there is on a board.
 
@@ -178,6 +182,47 @@ def fail(
 ) -> None:
     """Fail on demand, to see how a failure reaches you."""
     raise Failure(kind, message, retry_after=retry_after)
+
+
+# The agent: a model that uses the actions. FAIRLEAD_MODEL names one; without it, a script plays the part.
+
+
+def written(request: Request) -> str | ToolCall:
+    """Play a model that ticks off the open task whose title the prompt speaks of."""
+    told = request.messages[-1]
+    if told.role != "tool":
+        return call("list_tasks")
+    answer = json.loads(told.content)
+    if not answer["ok"]:
+        return f"That did not work: {answer['message']}"
+    if told.name == "complete_task":
+        return f"Task {answer['result']['id']} is done: {answer['result']['title']}."
+    prompt = next(each.content for each in reversed(request.messages) if each.role == "user")
+    meant = max(answer["result"], key=lambda task: in_common(task["title"], prompt), default=None)
+    if meant is None or not in_common(meant["title"], prompt):
+        return f"No title of the {len(answer['result'])} open tasks has words of what you said."
+    return call("complete_task", id=meant["id"])
+
+
+def in_common(title: str, prompt: str) -> int:
+    words, others = (set(re.findall(r"\w{3,}", text.lower())) for text in (title, prompt))
+    return len((words & others) - {"the", "and", "for"})
+
+
+app.add(
+    Agent(
+        "steward",
+        model=os.environ.get("FAIRLEAD_MODEL") or ScriptModel(written, record=False),
+        tools=[list_tasks, search_tasks, create_task, complete_task],
+        permissions=["tasks:write"],
+        description="Keep the board for people who say in words what they did.",
+        instructions="""
+            You keep a board of tasks. Look at it before you change it.
+            When somebody says that something is done, find the open task that they mean, and complete it.
+            Never complete a task that nobody spoke of. Answer in one short sentence.
+        """,
+    )
+)
 
 
 # The store: plain SQLite, which knows nothing of actions or callers.

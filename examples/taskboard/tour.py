@@ -41,6 +41,11 @@ STEPS = (
     ),
     ("A list of things is a table.", "list-tasks --limit 5 --output table", 0),
     ("Some actions answer bit by bit; programs read events.", "search-tasks --text MOOR --ndjson", 0),
+    (
+        "An agent uses the same actions: here a script plays the model, so it needs none.",
+        "steward --prompt 'The winches are greased.' -v",
+        0,
+    ),
     ("What an action makes is announced as an artifact.", "export-tasks --filename board.csv -v", 0),
     ("What cannot be undone needs a yes.", "delete-task --id 1", 3),
     ("This is the yes, for scripts; on a terminal you are asked.", "delete-task --id 1 --confirm", 0),
@@ -73,6 +78,10 @@ REQUESTS: tuple[tuple[str, str, dict[str, object], int], ...] = (
 )
 NEXT = (
     (f"{APP} dev", "the browser console"),
+    (
+        f"{APP} chat steward",
+        "talk with the agent; FAIRLEAD_MODEL=openai/gpt-5-mini, or local, makes it clever",
+    ),
     (f"{APP} serve", "the server, with docs at /docs and MCP at /mcp"),
     (f"{APP} mcp install", "settings for MCP clients"),
     (f"{APP} --help", "all commands"),
@@ -89,7 +98,8 @@ NEXT = (
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="taskboard-") as folder:
-        environment = os.environ | {"TASKBOARD_DB": str(Path(folder, "board.sqlite"))}
+        # The tour's model is the script, whatever model is configured.
+        environment = os.environ | {"TASKBOARD_DB": str(Path(folder, "board.sqlite")), "FAIRLEAD_MODEL": ""}
         for words, command, expected in STEPS:
             shown = "--output" in command or "--ndjson" in command
             ended = step(words, command if shown else command + PLAIN, environment)
