@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,13 @@ class Fleet:
         line = next(line for line in self._said(name).splitlines() if "/fairlead/actions" in line)
         return line.split()[-1].removesuffix("/fairlead/actions")
 
-    def begun(self, role: str, turn: str) -> int:
-        """How many of a turn that are held a worker has begun."""
-        return len(list(self.folder.glob(f"begun-{self.processes[role].pid}-held {turn} *")))
+    def holds(self, role: str, turn: str) -> bool:
+        """Whether a worker has begun something of a turn that is held."""
+        return any(self.folder.glob(f"begun-{self.processes[role].pid}-held {turn} *"))
+
+    def has_begun(self, word: str) -> bool:
+        """Whether any worker has begun what this word was said to."""
+        return any(self.folder.glob(f"begun-*-{word}"))
 
 
 class Caller:
@@ -294,8 +299,12 @@ async def _load(fleet: Fleet, hooks: Hooks, hook: str, turn: str, victim: str) -
             extra = TASKS + 3 * (len(tasks) - TASKS)
             tasks.append(group.create_task(_task(more, turn, extra, hook)))
             await tasks[-1]
-        if victim.startswith("worker"):
-            await asyncio.to_thread(until, lambda: fleet.begun(victim, turn) > 0, "nothing is held")
+        held = 0
+        while victim.startswith("worker") and not fleet.holds(victim, turn):  # either of them may take one
+            held, number = held + 1, TASKS + 3 * held + 1
+            tasks.append(group.create_task(_task(more, turn, number, hook)))
+            begun = partial(fleet.has_begun, f"held {turn} task {number}")
+            await asyncio.to_thread(until, begun, "a task is not begun")
         await asyncio.to_thread(fleet.kill, victim)
         hooks.leave(None)
         fleet.start(victim)
