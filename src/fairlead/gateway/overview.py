@@ -12,7 +12,7 @@ from fairlead._json import loads
 from fairlead.failures import Failure, Kind
 from fairlead.gateway.agents import instant
 from fairlead.gateway.audit import Audit
-from fairlead.gateway.keys import Keys
+from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.runtime import App
 from fairlead.store.statements import statements
 from fairlead.store.store import Row, Tx, writable
@@ -38,6 +38,10 @@ class Scope(NamedTuple):
 
     def shows(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents
+
+    def shows_all(self, agents: Collection[str] | None) -> bool:
+        """Whether what is for these agents may be seen; None stands for all there are."""
+        return self.agents is None or (agents is not None and set(agents) <= set(self.agents))
 
 
 #: Whoever runs the gateway sees everything.
@@ -124,15 +128,21 @@ class Overview:
     async def keys(self, scope: Scope = ALL) -> list[dict[str, Any]]:
         """Keys, in the order they were made."""
         now = self._app.wall()
-        return [each.to_dict(now) for each in await Keys(self._app.store, self._app.wall).list(scope.owner)]
+        return [each.to_dict(now) for each in await self._keys(scope)]
+
+    async def _keys(self, scope: Scope) -> list[ApiKey]:
+        found = await Keys(self._app.store, self._app.wall).list(scope.owner)
+        return [each for each in found if scope.shows_all(each.agents)]
 
     async def rates(self, scope: Scope = ALL) -> list[dict[str, Any]]:
         """How often callers called what lately, with the names and limits of their keys."""
-        audit, keys = Audit(self._app.store, self._app.wall), Keys(self._app.store, self._app.wall)
-        known = {each.id: each for each in await keys.list(scope.owner)}
+        audit = Audit(self._app.store, self._app.wall)
+        known = {each.id: each for each in await self._keys(scope)}
         told = []
         for each in await audit.usage(scope.owner):
             key = known.get(each["key_id"])
+            if key is None and scope.agents is not None:
+                continue
             limit = None if key is None else key.per_minute
             told.append({**each, "key": None if key is None else key.name, "rate_limit_per_minute": limit})
         return told
@@ -143,7 +153,9 @@ class Overview:
         """Who did what, the newest first."""
         audit = Audit(self._app.store, self._app.wall)
         lines = await audit.page(owner=scope.owner, since=since, before=before, most=most)
-        return [each.to_dict() for each in lines if each.agent is None or scope.shows(each.agent)]
+        return [
+            each.to_dict() for each in lines if scope.shows_all(None if each.agent is None else (each.agent,))
+        ]
 
 
 def _rows(tx: Tx, all: Any, of_owner: Any, scope: Scope, given: dict[str, Any]) -> list[Row]:
