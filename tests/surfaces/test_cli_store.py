@@ -160,3 +160,24 @@ def test_without_a_verb_it_helps(cli: Cli, app: App) -> None:
 )
 def test_sizes_are_told_as_people_read_them(count: int, told: str) -> None:
     assert size(count) == told
+
+
+def test_migrate_goes_back_for_an_older_program(cli: Cli, app: App, data: Path) -> None:
+    at = ("--data", str(data))
+    newest = cli(app, "store", "status", *at).json["version"]
+    told = cli(app, "store", "migrate", "--to", "6", *at, "--json").json
+    assert told["version"] == 6
+    assert told["undone"][-1] == "0007_plugin_tasks"
+    assert cli(app, "store", "status", *at).json["version"] == 6
+    assert cli(app, "store", "migrate", *at, "--json").json["version"] == newest
+    assert cli(app, "store", "status", *at).json["rows"]["task_events"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["--to", "0"], 2), (["--to", "99"], 2), (["--to", "six"], 2), (["--to"], 2), (["--force"], 2)],
+)
+def test_a_version_that_cannot_be_gone_back_to_is_refused(
+    cli: Cli, app: App, data: Path, arguments: list[str], code: int
+) -> None:
+    assert cli(app, "store", "migrate", *arguments, "--data", str(data)).code == code

@@ -21,7 +21,6 @@ Progress = Callable[[str, int, int], None]
 
 _BATCH: Final = 1000
 _numbers: Final = count(1)
-_CREATE: Final = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*\(", re.IGNORECASE)
 _DROP: Final = re.compile(r"DROP TABLE (?:IF EXISTS )?(\w+)", re.IGNORECASE)
 #: Seconds between two batches that the source's server lets pass: the target may be slow.
 _PATIENT: Final = Statement.of("SELECT 1", "SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -47,10 +46,9 @@ def tables() -> tuple[str, ...]:
     """The tables that the migrations make, without the list of migrations itself."""
     found: dict[str, None] = {}
     for each in migrations():
+        found |= dict.fromkeys(each.tables)
         for statement in each.statements:
-            if made := _CREATE.match(statement.sqlite):
-                found[made[1]] = None
-            elif gone := _DROP.match(statement.sqlite):
+            if gone := _DROP.match(statement.sqlite):
                 found.pop(gone[1], None)
     return tuple(found)
 

@@ -55,7 +55,7 @@ def status(store: Store) -> Status:
     def look(tx: Tx) -> Status:
         done = version(tx)
         known = migrations()
-        pending = [f"{each.number:04}_{each.name}" for each in known if each.number > done]
+        pending = [each.label for each in known if each.number > done]
         rows = counts(tx) if done == known[-1].number else {}
         return Status(store.kind, store.name, int(tx.all(_SIZE)[0][0]), done, pending, rows)
 

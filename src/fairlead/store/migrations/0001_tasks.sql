@@ -81,4 +81,10 @@ CREATE TABLE task_events (
     passing INTEGER NOT NULL,
     PRIMARY KEY (task, number)
 );
-CREATE INDEX task_events_passing ON task_events (time) WHERE passing = 1
+CREATE INDEX task_events_passing ON task_events (time) WHERE passing = 1;
+
+-- (back)
+DROP TABLE task_events;
+DROP TABLE task_slots;
+DROP TABLE task_workers;
+DROP TABLE tasks;

@@ -45,3 +45,10 @@ CREATE TABLE secrets (
     value BYTEA NOT NULL,
     updated DOUBLE PRECISION NOT NULL
 );
+
+-- (back)
+DROP TABLE secrets;
+DROP TABLE secret_keys;
+DROP TABLE rate_takes;
+DROP TABLE rates;
+DROP TABLE idempotency;

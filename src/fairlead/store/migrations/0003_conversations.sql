@@ -49,3 +49,9 @@ CREATE TRIGGER messages_said AFTER INSERT ON messages BEGIN INSERT INTO message_
 CREATE TRIGGER messages_gone AFTER DELETE ON messages BEGIN INSERT INTO message_words (message_words, rowid, words) VALUES ('delete', old.id, old.words); END;
 -- (postgres)
 CREATE INDEX message_words ON messages USING gin (to_tsvector('simple', words));
+
+-- (back)
+-- (sqlite)
+DROP TABLE message_words;
+DROP TABLE messages;
+DROP TABLE conversations;

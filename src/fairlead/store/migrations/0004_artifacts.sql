@@ -15,3 +15,6 @@ CREATE TABLE artifacts (
 );
 CREATE UNIQUE INDEX artifacts_name ON artifacts (context, name);
 CREATE INDEX artifacts_owner ON artifacts (owner, created, id);
+
+-- (back)
+DROP TABLE artifacts;

@@ -214,3 +214,17 @@ CREATE TABLE gateway_once (
     PRIMARY KEY (scope, key)
 );
 CREATE INDEX gateway_once_created ON gateway_once (created);
+
+-- (back)
+DROP TABLE gateway_once;
+DROP TABLE channel_turns;
+DROP TABLE channel_log;
+DROP TABLE channels;
+DROP TABLE gateway_usage;
+DROP TABLE gateway_audit;
+DROP TABLE gateway_files;
+DROP TABLE webhook_deliveries;
+DROP TABLE task_webhooks;
+DROP TABLE gateway_tasks;
+DROP TABLE agents;
+DROP TABLE api_keys;

@@ -36,3 +36,8 @@ CREATE TABLE insights (
     took_ms DOUBLE PRECISION
 );
 CREATE INDEX insights_plugin ON insights (plugin, id);
+
+-- (back)
+DROP TABLE insights;
+DROP TABLE plugin_keys;
+DROP TABLE plugin_config;

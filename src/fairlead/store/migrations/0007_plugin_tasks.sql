@@ -33,4 +33,8 @@ CREATE TABLE plugin_runs (
     created DOUBLE PRECISION NOT NULL,
     UNIQUE (session, number)
 );
-CREATE INDEX plugin_runs_open ON plugin_runs (plugin, created) WHERE done = 0
+CREATE INDEX plugin_runs_open ON plugin_runs (plugin, created) WHERE done = 0;
+
+-- (back)
+DROP TABLE plugin_runs;
+DROP TABLE plugin_sessions;

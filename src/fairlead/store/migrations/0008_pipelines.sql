@@ -5,4 +5,7 @@ CREATE TABLE pipeline_steps (
     -- As JSON.
     result TEXT NOT NULL,
     PRIMARY KEY (task, step)
-)
+);
+
+-- (back)
+DROP TABLE pipeline_steps;

@@ -68,6 +68,7 @@ class Verb(NamedTuple):
     run: Callable[[Desk], int]
     words: int = 0
     switches: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 def _store(program: Program, arguments: list[str]) -> int:
@@ -80,7 +81,7 @@ def _store(program: Program, arguments: list[str]) -> int:
     if verb is None:
         expected = f"expected one of {', '.join(_VERBS)}."
         raise wrong_option("argument 1", f"{expected}{near_miss(name[:20], _VERBS)}")
-    options = Options(rest, ("--json", *verb.switches), ("--data",), verb.words)
+    options = Options(rest, ("--json", *verb.switches), ("--data", *verb.values), verb.words)
     choose_store(options.values.get("--data"))
     return verb.run(Desk(program, options, _place(program)))
 
@@ -125,10 +126,26 @@ def _status(desk: Desk) -> int:
 def _migrate(desk: Desk) -> int:
     from fairlead.store.migrations import migrate, version
 
+    if "--to" in desk.options.values:
+        return _go_back(desk, desk.options.values["--to"])
+    if desk.forced:
+        raise wrong_option("--force", "only --to N drops something. Leave it out.")
     with desk.open(migrate=False, make=True) as store:
-        applied = [f"{each.number:04}_{each.name}" for each in migrate(store, time.time())]
+        applied = [each.label for each in migrate(store, time.time())]
         told = {"name": store.name, "version": store.read_now(version), "applied": applied}
     done = f"applied {', '.join(applied)}" if applied else "nothing was to be done"
+    return desk.tell(told, f"The store {told['name']} is of version {told['version']}: {done}.")
+
+
+def _go_back(desk: Desk, to: str) -> int:
+    from fairlead.store.migrations import go_back, version
+
+    if not (to.isascii() and to.isdigit() and len(to) < 5):
+        raise wrong_option("--to", "expected the number of a version, such as 7.")
+    with desk.open(migrate=False) as store:
+        undone = [each.label for each in go_back(store, int(to), lose=desk.forced)]
+        told = {"name": store.name, "version": store.read_now(version), "undone": undone}
+    done = f"undid {', '.join(undone)}" if undone else "nothing was to be done"
     return desk.tell(told, f"The store {told['name']} is of version {told['version']}: {done}.")
 
 
@@ -228,7 +245,7 @@ def size(count: int) -> str:
 
 _VERBS: Final = {
     "status": Verb(_status),
-    "migrate": Verb(_migrate),
+    "migrate": Verb(_migrate, switches=("--force",), values=("--to",)),
     "backup": Verb(_backup, 1, ("--force",)),
     "restore": Verb(_restore, 1, ("--force",)),
     "vacuum": Verb(_vacuum),
@@ -250,8 +267,12 @@ STORE = Command(
             "move URL",
             "Copy all of it to another database, which must be empty: postgresql://... or sqlite:///...",
         ),
+        ("--to N", "With migrate: take the tables back to version N, for an older Fairlead."),
         DATA_ROW,
-        ("--force", "Write over the file, or replace what the store holds."),
+        (
+            "--force",
+            "Write over the file, replace what the store holds, or drop what version N has no place for.",
+        ),
         ("--json", "Print JSON."),
     ),
     _store,
@@ -259,6 +280,7 @@ STORE = Command(
         "store status",
         "store backup monday.db",
         "store restore monday.db --force",
+        "store migrate --to 7",
         "store move postgresql://me@host/database",
     ),
 )
