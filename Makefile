@@ -19,7 +19,9 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# The tour compiles a plugin: where the system has no C compiler, one comes as a package.
 run: $(READY)
+	@command -v cc >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
 	@$(BIN)/python examples/taskboard/tour.py
 
 # Node comes with the development dependencies; its packages are the clients and judges of the surfaces' tests.

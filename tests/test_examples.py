@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import csv
 import importlib.util
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -182,10 +186,80 @@ async def test_asking_the_steward_needs_the_permission(board: App) -> None:
     assert await titles(board) == ["Mend the net"]
 
 
-def test_the_tour_ends_as_it_says() -> None:
+async def test_a_report_becomes_a_task_or_ticks_one_off(board: App) -> None:
+    todo = await board.invoke("file_report", {"words": "Mend the net", "done": False}, **WRITER)
+    assert expect_ok(todo) == {"answer": "Mend the net"}
+    done = await board.invoke("file_report", {"words": "The net is mended", "done": True}, **WRITER)
+    assert expect_ok(done) == {"answer": "Task 1 is done: Mend the net."}
+    assert await titles(board, status="done") == ["Mend the net"]
+    expect_error(
+        await board.invoke("file_report", {"words": "x", "done": False}, user="bob"), "AUTHORIZATION_ERROR"
+    )
+
+
+@pytest.fixture(scope="module")
+def tour() -> str:
     done = subprocess.run(
         [sys.executable, FOLDER / "tour.py"], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "\033" not in done.stdout
-    assert "Try next" in done.stdout
+    return done.stdout
+
+
+def test_the_tour_ends_as_it_says(tour: str) -> None:
+    assert "\033" not in tour
+    assert "The webhook hears: completed" in tour
+    assert tour.count("(exit code") == 3
+
+
+#: What the tour says to try, how it ends, and for what runs on until Ctrl-C, what it says by then.
+TRIED = {
+    "serve --console": (130, "The console's link works once."),
+    "dev": (130, "The console is at this link"),
+    "chat steward": (0, "No title"),
+    "mcp install": (0, "taskboard"),
+    "--help": (0, "create-task"),
+    "create-task --title 'Learn the ropes'": (0, "Learn the ropes"),
+    "import-tasks --text @examples/taskboard/tasks.csv --pause 0.5": (0, "imported"),
+    "plumb render examples/taskboard/log.plumb --format mermaid": (0, "flowchart"),
+    "plugin run build/plugins/acme.notes list_notes": (0, "notes"),
+    "fail --kind rate_limited --retry-after 3": (5, "RATE_LIMITED"),
+    "errors board_full": (0, "The board is full"),
+}
+
+
+@pytest.mark.parametrize("command", TRIED)
+def test_what_the_tour_says_to_try_works(tour: str, tmp_path: Path, command: str) -> None:
+    code, said = TRIED[command]
+    assert f"app.py {command}\n" in tour
+    if "--pause" in command:
+        command = command.replace("--pause 0.5", "--pause 0.01")
+    more = {"serve --console": ["--port=0", "--console=0"], "dev": ["--port=0"]}.get(command, [])
+    words = [word for word in shlex.split(command) if not (more and word == "--console")]
+    environment = {
+        **os.environ,
+        "FAIRLEAD_DATA": str(tmp_path),
+        "TASKBOARD_DB": str(tmp_path / "board.sqlite"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, FOLDER / "app.py", *words, *more],
+        cwd=FOLDER.parents[1],
+        env=environment | {"FAIRLEAD_MODEL": ""},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    told = ""
+    if more:
+        while said not in told:
+            told += process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+    told += process.communicate("I had tea.\n" if "chat" in command else "", timeout=60)[0]
+    assert (process.returncode, said in told) == (code, True), told
+
+
+def test_everything_that_the_tour_says_to_try_is_tried(tour: str) -> None:
+    offered = re.findall(r"app\.py (.+)\n      ", tour.partition("Try next")[2])
+    assert offered == list(TRIED)

@@ -28,6 +28,7 @@ from pydantic import Field
 from fairlead import App, Context, Failure, Kind
 from fairlead.agents import Agent
 from fairlead.agents.models import Request, ScriptModel, ToolCall, call
+from fairlead.pipelines import add_pipeline
 
 # What there is on a board.
 
@@ -223,6 +224,18 @@ app.add(
         """,
     )
 )
+
+
+# The pipeline wires actions and the agent; its types are checked now. Plugins bring what was installed for the board.
+
+add_pipeline(
+    app,
+    Path(__file__).with_name("log.plumb"),
+    "file_report",
+    permissions=["tasks:write"],
+    idempotency="non_idempotent",
+)
+app.add_plugins()
 
 
 # The store: plain SQLite, which knows nothing of actions or callers.

@@ -13,11 +13,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from queue import Queue
+from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 OURS = Path(sys.executable).is_relative_to(ROOT)
@@ -25,6 +30,10 @@ PYTHON = os.path.relpath(sys.executable, ROOT) if OURS else sys.executable
 APP = f"{shlex.quote(PYTHON)} examples/taskboard/app.py"
 #: On a terminal results are shown for people, elsewhere as JSON; the tour is always for people.
 PLAIN = "" if sys.stdout.isatty() else " --output text"
+#: Seconds that anything of the tour may take.
+PATIENCE = 60
+BUILT = "build/plugins"
+SERVE = "serve --port 0 --console=0"
 
 #: What is said, what is run, and the exit code it ends with.
 STEPS = (
@@ -46,10 +55,27 @@ STEPS = (
         "steward --prompt 'The winches are greased.' -v",
         0,
     ),
+    (
+        "A pipeline wires actions and agents; it is checked before it runs, and is an action, too.",
+        "file-report --words 'The mooring line is spliced' --done true",
+        0,
+    ),
     ("What an action makes is announced as an artifact.", "export-tasks --filename board.csv -v", 0),
     ("What cannot be undone needs a yes.", "delete-task --id 1", 3),
     ("This is the yes, for scripts; on a terminal you are asked.", "delete-task --id 1 --confirm", 0),
     ("Every failure has a code, and every code an exit status.", "complete-task --id 1", 4),
+    ("A plugin in C is compiled,", f"plugin build examples/plugins/notes --out {BUILT}", 0),
+    (
+        "and installed; it will run in a process of its own, behind a fence.",
+        f"plugin install {BUILT}/acme.notes --yes",
+        0,
+    ),
+    ("Its tools are actions like all others.", "add-note --title Tide --body 'High water is at six.'", 0),
+    (
+        "A call can be left to whoever works, and outlives every crash.",
+        "run create-task --title Rest --detach",
+        0,
+    ),
 )
 #: What is said, the path and the body of a request to the server, and the status it ends with.
 REQUESTS: tuple[tuple[str, str, dict[str, object], int], ...] = (
@@ -76,13 +102,14 @@ REQUESTS: tuple[tuple[str, str, dict[str, object], int], ...] = (
         200,
     ),
 )
+AGENT = "/api/v1/agents/steward"
 NEXT = (
-    (f"{APP} dev", "the browser console"),
+    (f"{APP} serve --console", "the server and the browser console: docs at /docs, MCP at /mcp"),
+    (f"{APP} dev", "the console alone; it loads the app again when you change it"),
     (
         f"{APP} chat steward",
         "talk with the agent; FAIRLEAD_MODEL=openai/gpt-5-mini, or local, makes it clever",
     ),
-    (f"{APP} serve", "the server, with docs at /docs and MCP at /mcp"),
     (f"{APP} mcp install", "settings for MCP clients"),
     (f"{APP} --help", "all commands"),
     (f"{APP} create-task --title 'Learn the ropes'", "a task on your own board, which stays"),
@@ -90,6 +117,8 @@ NEXT = (
         f"{APP} import-tasks --text @examples/taskboard/tasks.csv --pause 0.5",
         "a progress bar; Ctrl-C cancels",
     ),
+    (f"{APP} plumb render examples/taskboard/log.plumb --format mermaid", "a picture of the pipeline"),
+    (f"{APP} plugin run {BUILT}/acme.notes list_notes", "a tool of the plugin, without the app"),
     (f"{APP} fail --kind rate_limited --retry-after 3", "any failure you like"),
     (f"{APP} errors board_full", "what a code means"),
     ("docs/tutorial.md", "an app of your own"),
@@ -98,22 +127,89 @@ NEXT = (
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="taskboard-") as folder:
-        # The tour's model is the script, whatever model is configured.
-        environment = os.environ | {"TASKBOARD_DB": str(Path(folder, "board.sqlite")), "FAIRLEAD_MODEL": ""}
+        environment = os.environ | {
+            "TASKBOARD_DB": str(Path(folder, "board.sqlite")),
+            "FAIRLEAD_DATA": folder,
+            # The tour's model is the script, whatever model is configured, and its webhook is on this machine.
+            "FAIRLEAD_MODEL": "",
+            "FAIRLEAD_ALLOW_PRIVATE_HOSTS": "127.0.0.1",
+        }
         for words, command, expected in STEPS:
-            shown = "--output" in command or "--ndjson" in command
-            ended = step(words, command if shown else command + PLAIN, environment)
+            ended = step(words, command + _plain(command), environment)
             if ended != expected:
                 return lost(f"exit code {expected}", ended)
         with server(environment) as url:
             for said, path, body, wanted in REQUESTS:
-                status = request(said, url, path, body)
+                status, _ = request(said, url + path, body)
                 if status != wanted:
                     return lost(f"status {wanted}", status)
+            if not agents_api(url, environment):
+                return 1
             tell_next()
             if sys.stdin.isatty():
                 stay(url)
     return 0
+
+
+def _plain(command: str) -> str:
+    known = ("--output", "--ndjson", "--detach", "plugin ")
+    return "" if any(word in command for word in known) else PLAIN
+
+
+def agents_api(url: str, environment: dict[str, str]) -> bool:
+    """Have the agent do a task for another program, which is told by a webhook when it is done."""
+    make = "keys new tour --permissions tasks:write"
+    print(bold("Other people's programs have keys, and ask agents."))
+    print(f"$ {APP} {make}", flush=True)
+    made = subprocess.run(
+        [*shlex.split(APP), *shlex.split(make)],
+        executable=sys.executable,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    key = made.stdout.split()[-1]
+    print(f"{key[:12]}...\n", flush=True)
+    with webhook() as (hook, heard):
+        body: dict[str, object] = {"message": "The bilge pump is replaced."}
+        status, given = request("They leave it a task, and go.", f"{url}{AGENT}/tasks", body, key)
+        if status != 202:
+            lost("status 202", status)
+            return False
+        id = given["data"]["task_id"]
+        status, _ = request(
+            "A webhook tells them of it.", f"{url}{AGENT}/tasks/{id}/webhooks", {"url": hook}, key
+        )
+        while status == 201:
+            told = heard.get(timeout=PATIENCE)
+            print(f"The webhook hears: {told['status']}", flush=True)
+            if told["status"] == "completed":
+                print(flush=True)
+                return True
+    lost("status 201", status)
+    return False
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[str, Queue[dict[str, Any]]]]:
+    """A server of somebody else's: its URL, and what it is told."""
+    heard: Queue[dict[str, Any]] = Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}/hook", heard
+        listening.shutdown()
 
 
 def lost(expected: str, found: int) -> int:
@@ -139,9 +235,9 @@ def stay(url: str) -> None:
 def server(environment: dict[str, str]) -> Iterator[str]:
     """The app's own server on a free port; gives its URL."""
     print(bold("One command serves all the rest."))
-    print(f"$ {APP} serve --port 0", flush=True)
+    print(f"$ {APP} {SERVE}", flush=True)
     with subprocess.Popen(
-        [*shlex.split(APP), "serve", "--port", "0"],
+        [*shlex.split(APP), *shlex.split(SERVE)],
         executable=sys.executable,
         cwd=ROOT,
         env=environment,
@@ -150,11 +246,12 @@ def server(environment: dict[str, str]) -> Iterator[str]:
         text=True,
     ) as process:
         assert process.stderr is not None
+        found = None
         try:
             for line in process.stderr:
                 print(line, end="", flush=True)
-                found = re.search(r"(http://\S+)/mcp", line)
-                if found:
+                found = re.search(r"(http://\S+)/mcp", line) or found
+                if found and line.startswith("There are no keys"):
                     print()
                     yield found[1]
                     break
@@ -162,23 +259,26 @@ def server(environment: dict[str, str]) -> Iterator[str]:
             process.terminate()
 
 
-def request(words: str, url: str, path: str, body: dict[str, object]) -> int:
+def request(words: str, url: str, body: dict[str, object], key: str = "") -> tuple[int, Any]:
+    """The status and the answer of a request, which are shown."""
     print(bold(words))
-    print(f"POST {path}")
-    sent = urllib.request.Request(url + path, json.dumps(body).encode(), method="POST")  # noqa: S310  # our own server
+    print(f"POST {urlsplit(url).path}")
+    sent = urllib.request.Request(url, json.dumps(body).encode(), method="POST")  # noqa: S310  # our own server
     sent.add_header("Content-Type", "application/json")
     sent.add_header("Accept", "application/json, text/event-stream")
+    if key:
+        sent.add_header("Authorization", f"Bearer {key}")
     try:
-        with urllib.request.urlopen(sent, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(sent, timeout=PATIENCE) as answer:  # noqa: S310
             return told(answer.status, answer.read())
     except urllib.error.HTTPError as refused:
         return told(refused.code, refused.read())
 
 
-def told(status: int, body: bytes) -> int:
+def told(status: int, body: bytes) -> tuple[int, Any]:
     text = body.decode()
     print(f"{status} {text[:400]}{'...' if len(text) > 400 else ''}\n", flush=True)
-    return status
+    return status, json.loads(text)
 
 
 def step(words: str, command: str, environment: dict[str, str]) -> int:

@@ -107,7 +107,7 @@ def served(app: App, *, worker: bool = True, site: HttpApp | None = None, **gate
     """Serve an app on a thread of its own; gives its address."""
     site = site or app.http(gateway=gateway)
     if worker:
-        site.beside = app.tasks.worker()
+        site.beside.append(app.tasks.worker())
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

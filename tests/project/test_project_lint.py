@@ -9,6 +9,7 @@ import pytest
 
 from fairlead import Action, App, s
 from fairlead.actions import DefinitionError
+from fairlead.pipelines.apps import action_of
 from fairlead.project.lint import lint_actions, sarif
 from fairlead.project.rules import RULES, Settings
 
@@ -114,6 +115,14 @@ def test_a_finding_says_where_the_function_is() -> None:
     [finding] = lint_actions([action(undescribed)])["findings"]
     assert (finding["file"], finding["field"]) == (__file__, "x")
     assert finding["line"] == undescribed.__code__.co_firstlineno
+
+
+def test_a_pipeline_is_held_only_to_what_its_author_can_mend() -> None:
+    program = "let main : !{ words: string } -> !string = map(words)"
+    piped = action_of(App("piped"), program, "piped", text=True)
+    findings = lint_actions([piped])["findings"]
+    assert "UNDESCRIBED_PARAMETER" not in [each["code"] for each in findings]
+    assert not any("file" in each for each in findings)
 
 
 def test_a_comment_silences_what_is_meant() -> None:

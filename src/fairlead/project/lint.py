@@ -64,15 +64,18 @@ _IGNORE: Final = re.compile(r"#\s*fairlead:\s*ignore(?:\[([\w,\s]*)\])?")
 
 
 def _place(action: AnyAction) -> _Place:
-    """Where the function is written, and what is silenced there."""
+    """Where the function is written, and what is silenced there. Our own code is no place to mend anything."""
     import inspect
 
+    nowhere = _Place(None, None, frozenset())
     try:
         function = inspect.unwrap(action.function)
         file = inspect.getsourcefile(function)
         lines, first = inspect.getsourcelines(function)
     except (TypeError, OSError, ValueError):
-        return _Place(None, None, frozenset())
+        return nowhere
+    if str(getattr(function, "__module__", "")).partition(".")[0] == __name__.partition(".")[0]:
+        return nowhere
     return _Place(file, first, frozenset(_ignored(lines)))
 
 

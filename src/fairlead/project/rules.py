@@ -170,6 +170,8 @@ def missing_output_schema(action: AnyAction, _: Settings, __: list[AnyAction]) -
 @rule("warning")
 def undescribed_parameter(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
     """A parameter has no description: a model has to guess what belongs there."""
+    if "pipeline" in action.metadata:
+        return  # the language of pipelines has no place for one
     for name, member in action.input.json_schema.get("properties", {}).items():
         if isinstance(member, dict) and not member.get("description"):
             yield Note(f"Parameter {name!r} has no description. Write Annotated[..., 'what it is'].", name)

@@ -227,6 +227,9 @@ def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:
         ("--cors", "nonsense", "--workers", "2"),
         ("--root-path", "tools"),
         ("--prot", "1"),
+        ("--console=http",),
+        ("--console", "--workers", "2"),
+        ("--console", "--reload"),
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(quay: Path, options: tuple[str, ...]) -> None:
@@ -255,6 +258,22 @@ def test_a_port_that_is_taken_is_told(quay: Path) -> None:
         )
     assert done.returncode == 5
     assert "--port 0" in done.stderr
+
+
+def test_the_console_is_in_the_same_process_and_ends_with_it(quay: Path) -> None:
+    with served(quay, "--console=0") as (process, client, said):
+        found = re.search(r"console\s+(http://127\.0\.0\.1:\d+)/#token=(\S+)", said)
+        assert found, said
+        with httpx.Client(base_url=found[1], timeout=PATIENCE) as console:
+            assert console.get("/api/actions").status_code == 401
+            session = console.post("/api/session", json={"token": found[2]}).json()["session"]
+            told = console.get("/api/actions", headers={"fairlead-session": session}).json()
+        assert told["ok"]
+        assert client.get("/api/actions").status_code == 404, "it is at a port of its own"
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(found[1])
 
 
 def test_the_document_is_printed_or_written(quay: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.http.asgi import Asgi
@@ -54,6 +56,31 @@ class Serving:
         self._server.should_exit = True
 
 
+class Alongside:
+    """A console in the process of another server: signals and the app's services are that server's."""
+
+    def __init__(self, site: Asgi, at: socket.socket) -> None:
+        self._site = site
+        self._at = at
+        self._server: uvicorn.Server | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+                return nullcontext()
+
+        self._server = Server(_config(self._site, lifespan="off"))
+        self._running = asyncio.get_running_loop().create_task(self._server.serve([self._at]))
+
+    async def stop(self, patience: float = 0.0) -> None:
+        if self._server is not None and self._running is not None:
+            self._server.should_exit = True
+            await self._running
+
+
 def _server(site: Any, ending: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
 
@@ -62,16 +89,20 @@ def _server(site: Any, ending: Callable[[], None]) -> uvicorn.Server:
             ending()
             await super().shutdown(sockets)
 
-    return Server(
-        uvicorn.Config(
-            site,
-            # What goes wrong is told by the gate; the rest is noise on a developer's terminal.
-            log_level="critical",
-            access_log=False,
-            lifespan="on",
-            timeout_graceful_shutdown=GRACE,
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-        )
+    return Server(_config(site, lifespan="on"))
+
+
+def _config(site: Any, *, lifespan: Literal["on", "off"]) -> uvicorn.Config:
+    import uvicorn
+
+    return uvicorn.Config(
+        site,
+        # What goes wrong is told by the gate; the rest is noise on a developer's terminal.
+        log_level="critical",
+        access_log=False,
+        lifespan=lifespan,
+        timeout_graceful_shutdown=GRACE,
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
     )

@@ -36,7 +36,7 @@ _MOST_ROOTS = 16
 
 
 class Beside(Protocol):
-    """Work of its own in the process that serves, such as a worker's."""
+    """Work of its own in the process that serves, such as a worker's or a console's."""
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -70,7 +70,7 @@ class HttpApp:
             gzip=settings.gzip,
         )
         #: What runs while the app is up, and ends before its services do.
-        self.beside: Beside | None = None
+        self.beside: list[Beside] = []
         self._mcp: McpEndpoint | None = None
         self._calls_beside = 0
         self._documents: dict[str, tuple[object, Page]] = {}
@@ -114,11 +114,10 @@ class HttpApp:
         """Turn `/readyz` off and wait for the calls that are running, so long at most; then nobody listens on."""
         self.draining = True
         deadline = monotonic() + seconds
-        beside = None if self.beside is None else asyncio.ensure_future(self.beside.stop(seconds))
+        beside = [asyncio.ensure_future(each.stop(seconds)) for each in self.beside]
         while self.in_flight and monotonic() < deadline:  # noqa: ASYNC110  # counting is cheaper than telling
             await asyncio.sleep(0.02)
-        if beside is not None:
-            await beside
+        await asyncio.gather(*beside)
         await self._hush()
 
     def _gate(self, wanted: bool | Mapping[str, Any]) -> Any:
@@ -250,13 +249,13 @@ class HttpApp:
             self._gateway.start()
         if self._plugins is not None:
             await self._plugins.start()
-        if self.beside is not None:
-            self.beside.start()
+        for each in self.beside:
+            each.start()
 
     async def _stop(self) -> None:
         try:
-            if self.beside is not None:
-                await self.beside.stop()
+            for each in self.beside:
+                await each.stop()
             await self._hush()
             if self._gateway is not None:
                 await self._gateway.stop()

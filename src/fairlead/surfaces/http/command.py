@@ -18,12 +18,15 @@ from fairlead.surfaces.talking import agents_of
 if TYPE_CHECKING:
     from fairlead.runtime import App
     from fairlead.surfaces.cli.program import Program
+    from fairlead.surfaces.http.app import HttpApp
     from fairlead.surfaces.http.serving import Plan, Way
 
 HOST: Final = "127.0.0.1"
 PORT: Final = "8000"
+CONSOLE_PORT: Final = "4321"
 _LEVELS: Final = ("critical", "error", "warning", "info", "debug")
 _INCLUDE: Final = ("--include-private", "--include-local", "--include-destructive")
+_SWITCHES: Final = ("--reload", "--access-log", "--worker", "--gateway", "--console")
 _VALUED: Final = (
     "--host",
     "--port",
@@ -38,6 +41,7 @@ _VALUED: Final = (
     "--drain",
     "--log-level",
     "--worker",
+    "--console",
     "--data",
 )
 #: Options that an environment variable gives as well.
@@ -50,7 +54,7 @@ _VARIABLES: Final = {
 
 
 def _serve(program: Program, arguments: list[str]) -> int:
-    options = Options(arguments, ("--reload", "--access-log", "--worker", "--gateway", *_INCLUDE), _VALUED)
+    options = Options(arguments, (*_SWITCHES, *_INCLUDE), _VALUED)
     given = _given(program, options)
     choose_store(given.get("--data"))
     host = given.get("--host", HOST)
@@ -71,8 +75,31 @@ def _serve(program: Program, arguments: list[str]) -> int:
     if plan.worker:
         program.console.say(f"Tasks are run, too, {plan.worker} at once. They are kept in {app.store.name}.")
     at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
-    _announce(program, app.name, at.getsockname(), known=known)
+    link = _console(program, app, site, given.get("--console")) if _has_console(options, given, way) else None
+    _announce(program, app, at.getsockname(), known=known, console=link)
     return serve(plan, way, site, at)
+
+
+def _has_console(options: Options, given: dict[str, str], way: Way) -> bool:
+    wanted = "--console" in options.on or "--console" in given
+    if wanted and (way.workers > 1 or way.reload):
+        raise wrong_option(
+            "--console", "is for one process that serves; it goes with neither --workers nor --reload"
+        )
+    return wanted
+
+
+def _console(program: Program, app: App, site: HttpApp, port: str | None) -> str:
+    """Have the console in the same process, at a port of its own that only this machine reaches; gives its link."""
+    from fairlead.surfaces.console import Console
+    from fairlead.surfaces.console.serving import Alongside, address
+    from fairlead.surfaces.http.serving import listening
+
+    user, auth = program.identity
+    console = Console(app, user=user, auth=auth, program=program.spelled)
+    at = listening(HOST, _whole("--console", CONSOLE_PORT if port is None else port, 0, 65535))
+    site.beside.append(Alongside(console, at))
+    return console.link(address(at))
 
 
 def _with_stored_keys(app: App, plan: Plan) -> Plan:
@@ -140,13 +167,23 @@ def _way(options: Options, given: dict[str, str]) -> Way:
     )
 
 
-def _announce(program: Program, name: str, place: tuple[Any, ...], *, known: bool) -> None:
+def _announce(
+    program: Program, app: App, place: tuple[Any, ...], *, known: bool, console: str | None
+) -> None:
     host, port = place[:2]
     root = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     say = program.console.say
-    say(f"Serving {name}. Ctrl-C stops it.")
+    say(f"Serving {app.name}. Ctrl-C stops it.")
+    if console is not None:
+        say(f"  console {console}")
     for what, path in (("actions", "/fairlead/actions"), ("docs", "/docs"), ("MCP", "/mcp")):
         say(f"  {what:8}{root}{path}")
+    if agents_of(app):
+        say(f"  agents  {root}/api/v1/agents")
+    if console is not None:
+        say("The console's link works once.")
+    if agents_of(app):
+        say(f"Whoever asks agents there needs a key: {program.spelled} keys new NAME")
     if not known:
         say("There are no keys or tokens: every caller is anonymous, and only this machine can call.")
 
@@ -238,6 +275,11 @@ SERVE = Command(
             f"[default: {CONCURRENCY} where the app has agents, else none]",
         ),
         ("--gateway", "Serve the agents' API, also for an app that has no agents of its own."),
+        (
+            "--console[=PORT]",
+            "Have the browser console in the same process, at a port of its own that only this machine reaches; "
+            f"0 takes any that is free. [default: none; {CONSOLE_PORT} without PORT]",
+        ),
         DATA_ROW,
         ("--reload", "Start again when a file of the project changes."),
         ("--drain SECONDS", "How long running calls may go on when it stops. [default: 10]"),

@@ -64,7 +64,7 @@ class Plan(NamedTuple):
         except DefinitionError as exc:
             raise Failure(Kind.invalid_input, str(exc), cause=exc) from exc
         if self.worker:
-            site.beside = _Employed(app, self.worker)
+            site.beside.append(_Employed(app, self.worker))
         return site
 
 
