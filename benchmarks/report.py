@@ -25,6 +25,8 @@ class Section:
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: dict[str, object] = field(default_factory=dict)
+    #: Drawings by the name of their file, beside the page: what they show, and SVG.
+    drawings: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def require(self, promise: str, measured: str, met: bool) -> None:
         self.targets.append(Target(promise, measured, met))
@@ -40,6 +42,7 @@ def as_text(section: Section) -> str:
 
 def as_markdown(section: Section) -> str:
     parts = [f"## {section.title}", section.what, _table(section.columns, section.rows)]
+    parts += [f"![{shown}]({file})" for file, (shown, _) in section.drawings.items()]
     if section.targets:
         rows = [
             (target.promise, target.measured, "yes" if target.met else "no") for target in section.targets

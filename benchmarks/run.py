@@ -17,6 +17,7 @@ from rounds import QUICK, Failures, Pace
 from sections import (
     agents,
     gateway,
+    growth,
     http,
     install,
     invoke,
@@ -50,6 +51,7 @@ MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
     "start": start.measure,
     "install": install.measure,
     "memory": memory.measure,
+    "growth": growth.measure,
 }
 
 INTRODUCTION = """\
@@ -83,6 +85,9 @@ def main() -> int:
         options.json.write_text(json.dumps(_numbers(sections, failures), indent=2) + "\n")
     if options.write and len(sections) == len(MEASUREMENTS):
         PAGE.write_text(_page(sections, pace, failures))
+        for section in sections:
+            for file, (_, drawing) in section.drawings.items():
+                (PAGE.parent / file).write_text(drawing)
         print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
     return 1 if any("fairlead" in name for name in failures.reasons) else 0
 
