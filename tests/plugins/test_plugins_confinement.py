@@ -7,7 +7,9 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,28 @@ async def test_the_host_cannot_be_signalled_traced_or_read(process_runner: Make,
     tried = await told(process_runner(hostile), "attack", os.getpid())
     assert set(tried.values()) == {"EPERM", "EACCES"}
     assert len(tried) == 13
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """A process as an ordinary user's: what has capabilities is out of reach of what has none in any case."""
+    program = "import confinement; confinement._drop_capabilities(); print(flush=True); open(0).read()"
+    pipe, env = subprocess.PIPE, {"PYTHONPATH": os.path.dirname(confinement.__file__)}
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, env=env) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        yield running.pid
+        running.communicate()
+
+
+@needs_seccomp
+@pytest.mark.parametrize("allow", [(), ("processes",)], ids=["nothing granted", "processes granted"])
+async def test_others_cannot_be_held_back_or_signalled_by_the_kernel(
+    process_runner: Make, hostile: Path, other: int, allow: tuple[str, ...]
+) -> None:
+    tried = await told(process_runner(hostile, allow=allow), "hold_back", other)
+    assert {name: how for name, how in tried.items() if how != "EPERM"} == {}
+    assert len(tried) == 10
 
 
 @needs_seccomp

@@ -155,6 +155,8 @@ _NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "setpgid": (109, 154),
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
     # the view of the system
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -253,6 +255,12 @@ _NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "execve": (59, 221),
     "execveat": (322, 281),
     "mmap": (9, 222),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "fcntl": (72, 25),
+    "ioctl": (16, 29),
 }
 _EPERM, _EACCES, _ENOSYS = 1, 13, 38
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -260,6 +268,10 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER_AT, _ARCHITECTURE_AT = 0, 4
 _CLONE_THREAD, _CLONE_NEW = 0x00010000, 0x7E020000
 _SHARED_ANONYMOUS = 0x21
+#: Owners of files, to whom the kernel sends any signal on our behalf; leases, for which others wait; watched folders.
+_FCNTL = (8, 10, 15, 1024, 1026)
+#: Owners of sockets, and keys that a terminal takes for its user's.
+_IOCTL_REFUSED = (0x8901, 0x8902, 0x5412, 0x541C)
 _FAMILIES = {"inet": 2, "inet6": 10, "netlink": 16}
 
 _Step = tuple[int, int, int, int]
@@ -307,6 +319,7 @@ def _judged(pid: int, allowed: "frozenset[str]", signals_are_scoped: bool) -> "d
     """What becomes of calls that depend on their arguments; nothing: they pass."""
     refuse = (_RETURN, 0, 0, _ERRNO | _EPERM)
     to_itself = _only(0, (pid,), _EPERM)
+    of_itself = _only(0, (pid, 0), _EPERM)
     rules: dict[str, list[_Step]] = {
         "utimensat": _unless_null(1),
         "prlimit64": _unless_null(2),
@@ -321,10 +334,16 @@ def _judged(pid: int, allowed: "frozenset[str]", signals_are_scoped: bool) -> "d
             (_RETURN, 0, 0, _ALLOW),
         ],
         "clone": [*_argument(0), (_ANY_BIT, 1, 0, _CLONE_THREAD), refuse, (_RETURN, 0, 0, _ALLOW)],
-        "kill": _only(0, (pid, 0), _EPERM),
+        "kill": of_itself,
         "tgkill": to_itself,
         "rt_sigqueueinfo": to_itself,
         "rt_tgsigqueueinfo": to_itself,
+        "sched_setaffinity": of_itself,
+        "sched_setattr": of_itself,
+        "sched_setparam": of_itself,
+        "sched_setscheduler": of_itself,
+        "fcntl": _none(1, _FCNTL),
+        "ioctl": _none(1, _IOCTL_REFUSED),
     }
     if signals_are_scoped:
         rules["tkill"] = []
@@ -346,6 +365,11 @@ def _argument(index: int, *, upper: bool = False) -> "list[_Step]":
 def _only(index: int, values: "tuple[int, ...]", errno: int) -> "list[_Step]":
     tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     return [*_argument(index), *tests, (_RETURN, 0, 0, _ERRNO | errno), (_RETURN, 0, 0, _ALLOW)]
+
+
+def _none(index: int, values: "tuple[int, ...]") -> "list[_Step]":
+    tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [*_argument(index), *tests, (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | _EPERM)]
 
 
 def _unless_null(index: int) -> "list[_Step]":

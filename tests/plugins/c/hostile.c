@@ -1,6 +1,7 @@
 /* A plugin that breaks, and tries to break out. It says what it reached, or which error stopped it. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <asm/sockios.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -179,6 +181,34 @@ static char *attack(pid_t pid) {
     add(&all, told("environ", open(path, O_RDONLY)));
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
     add(&all, told("fd", open(path, O_RDONLY)));
+    return all;
+}
+
+/* Not ended, but held back; and signals that the kernel sends in our place. */
+static char *hold_back(pid_t pid) {
+    char *all = strdup("");
+    cpu_set_t cpus;
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    struct sched_param none = {0};
+    struct f_owner_ex owner = {F_OWNER_PID, pid};
+    int ends[2], word = pid;
+    if (pipe(ends))
+        return told("pipe", -1);
+    add(&all, told("priority", setpriority(PRIO_PROCESS, pid, 1)));
+    add(&all, told("priority of all", setpriority(PRIO_USER, 0, 1)));
+    add(&all, told("affinity", sched_setaffinity(pid, sizeof cpus, &cpus)));
+    add(&all, told("scheduler", sched_setscheduler(pid, SCHED_BATCH, &none)));
+    add(&all, told("parameters", sched_setparam(pid, &none)));
+    add(&all, told("disk", syscall(SYS_ioprio_set, 1, pid, 3 << 13)));
+    add(&all, told("owner", fcntl(ends[0], F_SETOWN, pid)));
+    add(&all, told("owner by kind", fcntl(ends[0], F_SETOWN_EX, &owner)));
+    add(&all, told("signal", fcntl(ends[0], F_SETSIG, SIGKILL)));
+    add(&all, told("lease", fcntl(open("/usr/bin/env", O_RDONLY), F_SETLEASE, F_RDLCK)));
+    for (int fd = 3; fd < 64; fd++)
+        if (ioctl(fd, FIOSETOWN, &word) == 0)
+            errno = 0, add(&all, told("owner of a socket", 0));
+    close(ends[0]);
+    close(ends[1]);
     return all;
 }
 
@@ -474,6 +504,8 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         return connect_to(atoi(payload));
     if (IS("attack"))
         return attack(atoi(payload));
+    if (IS("hold_back"))
+        return hold_back(atoi(payload));
     if (IS("processes"))
         return processes();
     if (IS("spawn"))
