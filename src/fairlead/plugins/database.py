@@ -103,6 +103,7 @@ class Database:
         self._guard = Authorizer()
         self._log = f"{file}-wal"
         self._connection: Any = None
+        self._cursor: Any = None
         self._failures: Any = None
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -144,7 +145,7 @@ class Database:
         with self._turn:
             if self._connection is not None:
                 self._connection.close()
-                self._connection = None
+                self._connection = self._cursor = None
         if thread is not None:
             thread.join()
 
@@ -203,28 +204,35 @@ class Database:
         guard.refused = None
         # Rewriting the file attaches another meanwhile, which the guard would take for the plugin's wish.
         guard.off = _VACUUM.fullmatch(sql) is not None
+        # One that did its work is used again; one that did not may hold a statement that has not come to its end.
+        cursor, self._cursor = self._cursor or connection.cursor(), None
         try:
-            before = connection.total_changes
-            cursor = connection.execute(sql, values)
-            try:
-                if query:
-                    return self._rows(cursor)
-                changes = cursor.rowcount
-                if cursor.description is not None:
-                    for _ in cursor:
-                        pass
-                    changes = -1
-                if changes < 0:
-                    changes = _changes(connection) if connection.total_changes != before else 0
-                return f'{{"changes":{changes},"last_insert_rowid":{cursor.lastrowid or 0}}}'
-            finally:
-                cursor.close()
+            told = self._told_by(cursor, query, sql, values)
         except Failure:
+            cursor.close()
             raise
         except Exception as error:
+            cursor.close()
             raise self._failure(error) from error
         finally:
             guard.off = False
+        self._cursor = cursor
+        return told
+
+    def _told_by(self, cursor: Any, query: bool, sql: str, values: Values | tuple[()]) -> str:
+        connection = self._connection
+        before = connection.total_changes
+        cursor.execute(sql, values)
+        if query:
+            return self._rows(cursor)
+        changes = cursor.rowcount
+        if cursor.description is not None:
+            for _ in cursor:
+                pass
+            changes = -1
+        if changes < 0:
+            changes = _changes(connection) if connection.total_changes != before else 0
+        return f'{{"changes":{changes},"last_insert_rowid":{cursor.lastrowid or 0}}}'
 
     def _rows(self, cursor: Any) -> str:
         """The answer of a query: rows as objects; which column came first, `columns` says."""

@@ -39,9 +39,10 @@ LARGEST = 80 * 1024 * 1024
 
 _HEAD = struct.Struct("<IBBB")
 _ONE = struct.Struct("<IBBBi")
+_TWO = struct.Struct("<IBBBii")
 _HEADS = tuple(struct.Struct(f"<IBBB{count}i") for count in range(16))
 _LENGTHS = tuple(struct.Struct(f"<{count}i") for count in range(16))
-_HEAD_SIZE, _ONE_SIZE = _HEAD.size, _ONE.size
+_HEAD_SIZE, _ONE_SIZE, _TWO_SIZE = _HEAD.size, _ONE.size, _TWO.size
 _LENGTH_SIZE = 4
 
 
@@ -78,6 +79,9 @@ def pack(kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> by
     if count == 1 and (only := strings[0]) is not None:
         length = len(only)
         return _ONE.pack(length + 7, kind, number, 1, length) + only
+    if count == 2 and (first := strings[0]) is not None and (second := strings[1]) is not None:
+        one, two = len(first), len(second)
+        return _TWO.pack(one + two + 11, kind, number, 2, one, two) + first + second
     lengths = [-1 if each is None else len(each) for each in strings]
     body = b"".join([each for each in strings if each is not None])
     return _HEADS[count].pack(len(body) + 4 * count + 3, kind, number, count, *lengths) + body
@@ -91,6 +95,18 @@ def unpack_one(data: bytes) -> "tuple[int, int, list[bytes | None]] | None":
     if count != 1 or only != len(data) - _ONE_SIZE or length != len(data) - _LENGTH_SIZE:
         return None
     return kind, number, [data[_ONE_SIZE:]]
+
+
+def unpack_two(data: bytes) -> "tuple[int, int, list[bytes | None]] | None":
+    """The same, with two strings."""
+    if len(data) < _TWO_SIZE:
+        return None
+    length, kind, number, count, first, second = _TWO.unpack_from(data)
+    if count != 2 or first < 0 or second < 0 or first + second != len(data) - _TWO_SIZE:
+        return None
+    if length != len(data) - _LENGTH_SIZE:
+        return None
+    return kind, number, [data[_TWO_SIZE : _TWO_SIZE + first], data[_TWO_SIZE + first :]]
 
 
 def unpack(data: bytes) -> "tuple[int, int, list[bytes | None]]":

@@ -17,14 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fairlead.plugins import confinement, frames, native, slots
+    from fairlead.plugins import awake, confinement, frames, native, slots
 elif __name__ == "helper":
+    import awake
     import confinement
     import frames
     import native
     import slots
 else:
-    from fairlead.plugins import confinement, frames, native, slots
+    from fairlead.plugins import awake, confinement, frames, native, slots
 
 _SIGKILL = 9
 _READ_AT_ONCE = 65536
@@ -37,6 +38,8 @@ class Lane:
         self.reader, self.writer = reader, writer
         self.agent: bytes | None = None
         self._rest = b""
+        self._awake = awake.Awake()
+        os.set_blocking(reader, False)
 
     def send(self, kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> None:
         """Send a frame; returns when all of it is on its way."""
@@ -63,7 +66,11 @@ class Lane:
         return frames.unpack_order(data[:size])
 
     def _read(self) -> bytes:
-        data = os.read(self.reader, _READ_AT_ONCE)
+        data = self._awake.read(self.reader)
+        if data is None:
+            os.set_blocking(self.reader, True)
+            data = os.read(self.reader, _READ_AT_ONCE)
+            os.set_blocking(self.reader, False)
         if not data:
             # The host has closed the lane; whether it has gone altogether, the control socket tells.
             _wait_for_the_end()
@@ -235,4 +242,5 @@ def main() -> None:
         first.send(frames.FAILED, 0, (_text(exc),))
         os._exit(1)
     first.send(frames.RETURN, 0, ())
+    os.set_blocking(control, True)
     Helper(control, library).run()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from fairlead._json import dumps
 from fairlead.failures import Failure, Kind, host
 from fairlead.plugins import frames, slots
+from fairlead.plugins.awake import Awake
 from fairlead.plugins.runner import Answer, Frame
 from fairlead.plugins.texts import maybe_bytes, maybe_text
 
@@ -85,6 +86,7 @@ class Lane:
         # A thread may answer while the loop closes the lane, and its number may have become something else.
         self._closing = threading.Lock()
         self.closed = False
+        self._awake = Awake()
         #: A thread of the services reads it for now, in place of the loop.
         self.lent = False
         #: There is more to be heard, and it will be.
@@ -319,6 +321,9 @@ class Lane:
         with self._closing:
             if self.closed or self.reader >= _SELECTABLE:
                 return b""
+            data = self._awake.read(self.reader)
+            if data is not None:
+                return data
             if not select.select((self.reader,), (), (), seconds)[0]:
                 return b""
             # The other side could have taken it back meanwhile.
@@ -389,10 +394,8 @@ class Lane:
 
 def _sql_in(data: bytes) -> tuple[int, tuple[str | None, ...]] | None:
     """The slot and its arguments, if this is exactly one request for SQL."""
-    if not data or len(data) != frames.size(data):
-        return None
     try:
-        kind, number, strings = frames.unpack(data)
+        kind, number, strings = frames.unpack_two(data) or frames.unpack(data)
     except frames.Malformed:
         return None
     if kind != frames.HOST or number not in _SQL or len(strings) != 2:
