@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 from fairlead import App
 from fairlead.agents import Agent
@@ -12,7 +13,13 @@ from fairlead.agents.models.script import ScriptModel, call
 
 
 def build(folder: Path, url: str) -> App:
-    app = App("shop", store=url)
+    async def layer(call: Any, next: Any) -> Any:
+        told = await next()
+        if call.action.name == "teller":
+            await stuck()
+        return told
+
+    app = App("shop", store=url, middleware=[layer])
 
     def note(line: str) -> None:
         with (folder / "done").open("a") as file:
@@ -45,6 +52,24 @@ def build(folder: Path, url: str) -> App:
             model=ScriptModel([call("pay", amount=5), "It is over."], follow="conversation"),
             instructions="You pay.",
             tools=["pay"],
+        )
+    )
+    app.add(
+        Agent(
+            "asker",
+            model=ScriptModel(
+                [call("pay", amount=5), call("pay", amount=500), "It is over."], follow="conversation"
+            ),
+            instructions="You pay after asking.",
+            tools=["pay"],
+            gates={"pay": "ask"},
+        )
+    )
+    app.add(
+        Agent(
+            "teller",
+            model=ScriptModel(["It is over.", "Once more."], follow="conversation"),
+            instructions="You tell.",
         )
     )
     app.add(

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from agents.agent_under_test import build
 
-from fairlead import App
-from fairlead.agents import Agent
-from fairlead.agents.models.script import ScriptModel, call
+from fairlead import App, Context
+from fairlead.agents import Agent, Limits, Policy
+from fairlead.agents.models.model import Usage
+from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.tasks import Tasks, Worker
 from servers import ends_with_us
 
@@ -132,6 +133,80 @@ async def test_answers_go_to_their_questions_over_several_pauses(
     assert sorted((tmp_path / "wiped").read_text().split()) == ["a", "b", "c"]
 
 
+async def answered(tasks: Tasks, id: str, *answers: str) -> list[str]:
+    """Answer a task's questions one after the other; gives what was asked."""
+    asked: list[str] = []
+    for count, answer in enumerate(answers, start=1):
+        question = [data async for data in _until(tasks, id, "clarification", count)][-1]
+        asked.append(question["question"])
+        await tasks.answer(id, answer)
+    return asked
+
+
+async def test_an_agent_that_is_a_tool_asks_through_the_task_and_gets_its_own_answers(
+    app: App, worker: Worker, tmp_path: Path
+) -> None:
+    helper = ScriptModel(
+        [call("clarify", question="Which shelf?"), call("wipe", name="b"), "Helped."], follow="conversation"
+    )
+    app.add(Agent("helper", model=helper, instructions="You help.", tools=["wipe"]).action)
+    boss = ScriptModel(
+        [call("wipe", name="a"), call("helper", prompt="Go."), call("wipe", name="c"), "Done."],
+        follow="conversation",
+    )
+    app.add(Agent("boss", model=boss, instructions="You lead.", tools=["wipe", "helper"]).action)
+    task = await app.tasks.submit("boss", {"prompt": "Go."})
+    asked = await answered(app.tasks, task.id, "approve", "the upper one", "approve", "deny")
+    assert asked == ["May boss use wipe?", "Which shelf?", "May helper use wipe?", "May boss use wipe?"]
+    assert (await app.tasks.wait(task.id)).data == "Done."
+    assert (tmp_path / "wiped").read_text() == "a\nb\n"
+    assert "the upper one" in helper.requests[1].messages[-1].content
+    assert "Helped." in boss.requests[2].messages[-1].content
+
+
+async def test_tools_that_ask_side_by_side_each_get_their_own_answer_and_nothing_is_done_twice(
+    app: App, worker: Worker, tmp_path: Path
+) -> None:
+    @app.action(side_effects="write")
+    async def note(name: str, ctx: Context) -> str:
+        """Write a name down."""
+        with (tmp_path / "noted").open("a") as file:
+            file.write(f"{name}\n")
+        return name
+
+    @app.action(side_effects="write")
+    async def paint(name: str, ctx: Context) -> str:
+        """Paint something in two colours."""
+        assert ctx.task is not None
+        first = ctx.task.ask(f"First colour of {name}?")
+        return f"{name}: {first} and {ctx.task.ask(f'Second colour of {name}?')}"
+
+    turn = [call("paint", name="door"), call("note", name="x"), call("paint", name="wall")]
+    model = ScriptModel([turn, "Done."], follow="conversation")
+    app.add(Agent("painter", model=model, instructions="You paint.", tools=["note", "paint"]).action)
+    task = await app.tasks.submit("painter", {"prompt": "Go."})
+    asked = await answered(app.tasks, task.id, "red", "blue", "green", "grey")
+    colours = dict(zip(asked, ["red", "blue", "green", "grey"], strict=True))
+    assert (await app.tasks.wait(task.id)).data == "Done."
+    assert (tmp_path / "noted").read_text() == "x\n"
+    said = "".join(each.content for each in model.requests[-1].messages if each.role == "tool")
+    for name in ("door", "wall"):
+        first, second = colours[f"First colour of {name}?"], colours[f"Second colour of {name}?"]
+        assert f"{name}: {first} and {second}" in said
+
+
+async def test_a_pause_does_not_give_a_run_its_limits_anew(app: App, worker: Worker) -> None:
+    turns = [Turn(calls=(call("clarify", question="And?"),), usage=Usage(input=90, output=10))] * 9
+    model = ScriptModel(turns, follow="conversation")
+    policy = Policy(limits=Limits(tokens=300))
+    app.add(Agent("clerk", model=model, instructions="You are a clerk.", policy=policy).action)
+    task = await app.tasks.submit("clerk", {"prompt": "Go."})
+    await answered(app.tasks, task.id, "one", "two", "three")
+    ended = await app.tasks.wait(task.id)
+    assert ended.state.value == "failed"
+    assert len(model.requests) == 3
+
+
 @pytest.fixture
 def process(tmp_path: Path, store_url: str) -> Iterator[StartProcess]:
     """Start a worker in a process of its own; it is killed at the end."""
@@ -177,6 +252,40 @@ async def test_a_killed_worker_s_run_goes_on_and_what_has_effects_is_not_done_tw
     _, kept = await app.conversations.get(task.id, "")
     assert [each.role for each in kept] == ["user", "assistant", "tool", "assistant"]
     assert told in kept[2].content
+    app.store.close()
+
+
+async def test_a_yes_that_a_killed_run_used_is_not_used_for_another_call(
+    tmp_path: Path, store_url: str, process: StartProcess
+) -> None:
+    app = build(tmp_path, store_url)
+    task = await app.tasks.submit("asker", {"prompt": "Go."}, max_attempts=3)
+    first = process()
+    await answered(app.tasks, task.id, "approve")
+    assert await asyncio.to_thread(_line, first, "stuck")
+    first.kill()
+    process()
+    second = [data async for data in _until(app.tasks, task.id, "clarification", 2)][-1]
+    assert second["details"]["approval"]["input"] == {"amount": 500}
+    assert (tmp_path / "done").read_text() == "pay 5\n"
+    await app.tasks.answer(task.id, "deny")
+    assert (await app.tasks.wait(task.id)).data == "It is over."
+    assert (tmp_path / "done").read_text() == "pay 5\n"
+    app.store.close()
+
+
+async def test_last_words_that_were_kept_before_a_kill_are_told_and_not_asked_for_again(
+    tmp_path: Path, store_url: str, process: StartProcess
+) -> None:
+    app = build(tmp_path, store_url)
+    task = await app.tasks.submit("teller", {"prompt": "Go."}, max_attempts=3)
+    first = process()
+    assert await asyncio.to_thread(_line, first, "stuck")
+    first.kill()
+    process()
+    assert (await app.tasks.wait(task.id)).data == "It is over."
+    _, kept = await app.conversations.get(task.id, "")
+    assert [each.role for each in kept] == ["user", "assistant"]
     app.store.close()
 
 

@@ -16,7 +16,7 @@ from fairlead.actions import policy as checks
 from fairlead.actions.binding import hints_of
 from fairlead.agents.conversations import ID_PATTERN, LONGEST_ID
 from fairlead.agents.loop.policy import Gate, Policy
-from fairlead.agents.loop.toolset import Belt
+from fairlead.agents.loop.toolset import MARK, Belt
 from fairlead.agents.models.model import Model, Settings
 from fairlead.runtime import App, Context
 from fairlead.schema import Schema, jsonable
@@ -27,8 +27,6 @@ ToolSource = Any
 
 CONVERSATION: Final = "conversation"
 ConversationId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=ID_PATTERN)]
-#: Where an action says in its metadata of which agent it is.
-MARK: Final = "agent"
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 GATES: Final = ("auto", "ask", "deny")
 

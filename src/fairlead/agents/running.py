@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairlead import _json
+from fairlead.agents.asking import Book, root
 from fairlead.agents.conversations import OpenConversation
-from fairlead.agents.loop.driver import Driver, answered, unanswered
-from fairlead.agents.loop.policy import Exit, Outcome, Policy
+from fairlead.agents.loop.driver import Driver
+from fairlead.agents.loop.policy import Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import TaskState
 from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted
+from fairlead.agents.loop.turns import answered, unanswered
 from fairlead.agents.models.model import Message, ToolCall, Usage
 from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
 from fairlead.failures import Failure, Kind
@@ -20,7 +22,6 @@ from fairlead.failures import tool as wire
 from fairlead.failures.host import ClarifyRequested, ContextOverflow, MaxIterationsReached
 from fairlead.failures.runtime import BudgetExceeded, MaxToolCalls, ToolDenied
 from fairlead.runtime import App, Context
-from fairlead.runtime.durable import Durable
 from fairlead.runtime.events import READY
 from fairlead.tools.session import SESSION, Session
 
@@ -46,6 +47,9 @@ CHAT: Final[Any] = Inside("chat")
 TRANSCRIPT: Final[Any] = Inside("transcript")
 #: What was said before a run that is not kept here, and the state that goes with it, where its caller keeps them.
 HISTORY: Final[Any] = Inside("history")
+#: So deep agents may call agents; two that call each other would never end.
+_DEEPEST: Final = 8
+T = TypeVar("T", int, float)
 #: How much of a result is told to those who watch.
 _SHOWN: Final = 20_000
 
@@ -63,11 +67,17 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
     if not isinstance(app, App):
         raise Failure(Kind.misconfigured, "An agent needs an App: a bare Runtime knows no models.")
     around = SESSION.get()
+    if around is not None and around.kept.get("depth", 0) >= _DEEPEST:
+        raise Failure(
+            Kind.exhausted,
+            f"Agents have called agents {_DEEPEST} deep. Do it without asking another agent.",
+            details={"depth": _DEEPEST},
+        )
     if id is None and around is not None:
         # An agent that is another's tool: kept with it, if that is.
         id = f"{around.id}.{CALL.get()}" if around.kept.get("durable") else None
     elif id is None and ctx.task is not None:
-        id = ctx.task.id
+        id = root(ctx.task).id
     if id is None:
         return await _Run(agent, app, ctx, None).go(prompt)
     task = "" if ctx.task is None else ctx.task.id
@@ -83,12 +93,14 @@ class _Run:
         self._app = app
         self._ctx = ctx
         self._conversation = conversation
-        self._task = ctx.task
+        self._task = None if ctx.task is None else root(ctx.task)
+        #: The run that this one is a tool of.
+        self._around = SESSION.get()
         #: Who keeps what is said, where no conversation does. What an agent that is a tool says is not theirs.
-        alone = conversation is None and SESSION.get() is None
+        alone = conversation is None and self._around is None
         self._kept: Keeper | None = ctx.metadata.get(TRANSCRIPT) if alone else None
         #: Those who are tools of another have their own model, whatever was chosen for that one.
-        self._model = agent.model if SESSION.get() is not None else _chosen(ctx) or agent.model
+        self._model = agent.model if self._around is not None else _chosen(ctx) or agent.model
         said, known = (ctx.metadata.get(HISTORY) if alone else None) or ((), {})
         self._transcript: list[Message] = list(said) if conversation is None else conversation.transcript
         state: dict[str, Any] = dict(known) if conversation is None else conversation.state
@@ -102,13 +114,19 @@ class _Run:
                 "approved": set(state.get("approved", ())),
                 "durable": conversation is not None,
                 "toolbox": state.get("toolbox", []),
+                "depth": 0 if self._around is None else self._around.kept.get("depth", 0) + 1,
             },
         )
+        self._driver: Driver | None = None
+        self._book: Book | None = None
         self._operator = OPERATOR.get()
-        if self._operator is None and self._task is not None:
-            self._task.asked = state.get("asked", 0)
-            self._operator = _TaskOperator(self._task, self._pausing)
+        if self._task is not None:
+            self._book = Book(self._task, state.setdefault("questions", {}))
+            if self._operator is None:
+                self._operator = _TaskOperator(self._book)
         self._policy = _policy(agent.policy, ctx)
+        if self._around is not None and (left := self._around.kept.get("left")) is not None:
+            self._policy = replace(self._policy, limits=_within(self._policy.limits, left()))
 
     async def go(self, prompt: str) -> Any:
         transcript = self._transcript
@@ -116,26 +134,48 @@ class _Run:
         self._let_servers_ask()
         try:
             await self._heard(prompt, transcript)
-            driver = self._driver(transcript, await self._agent.ready(self._app))
-            try:
-                outcome = await driver.run()
-            except BaseException:
-                if driver.partial and self._conversation is not None:
-                    # What was said before the interruption was said.
-                    transcript.append(message := Message("assistant", driver.partial))
-                    await self._conversation.keep(message)
-                raise
+            driver = self._driver = self._made(transcript, await self._agent.ready(self._app))
+            self.session.kept["left"] = driver.left
+            outcome = await driver.run()
             return await self._answer(outcome, transcript)
+        except BaseException:
+            await self._gave_way(transcript)
+            raise
         finally:
             SESSION.reset(token)
+            self._charge()
             if self._kept is not None:
                 self._noted()
                 self._kept(transcript, self._state)
 
-    def _driver(self, transcript: list[Message], belt: Belt) -> Driver:
+    async def _gave_way(self, transcript: list[Message]) -> None:
+        """Write down what is not yet, of a run that did not come to its end."""
+        driver, conversation = self._driver, self._conversation
+        if conversation is None:
+            return
+        if driver is not None and driver.partial:
+            # What was said before the interruption was said.
+            transcript.append(message := Message("assistant", driver.partial))
+            await self._keep(message)
+        if self._book is not None and self._book.waiting:
+            # Nothing of what has no result yet has been begun: the task ends here, for now.
+            asked = self.session.kept.get("asked") or {"id": "", "question": "A tool has a question."}
+            self._state["awaiting"] = asked
+            if self._around is not None:
+                self._around.kept["asked"] = asked
+            self._noted()
+            await conversation.note()
+
+    def _charge(self) -> None:
+        """Let the run that this one is a tool of pay for it."""
+        if self._around is not None and self._driver is not None:
+            kept = self._around.kept
+            kept["used"] = kept.get("used", Usage()) + self._driver.usage
+
+    def _made(self, transcript: list[Message], belt: Belt) -> Driver:
         agent, app, ctx = self._agent, self._app, self._ctx
         seconds = self._policy.limits.tool_seconds
-        tools = Toolset(app, belt, agent.gates, ctx, self.session, self._operator, seconds)
+        tools = Toolset(app, belt, agent.gates, ctx, self.session, self._operator, seconds, self._book)
         return Driver(
             app.models.resolve(self._model),
             tools,
@@ -150,6 +190,7 @@ class _Run:
             keep=None if self._conversation is None else self._keep,
             ask=None if self._operator is None else self._ask,
             state=TaskState(self._policy.nudges),
+            spent=_spent(self._state.get("spent")),
         )
 
     async def _heard(self, prompt: str, transcript: list[Message]) -> None:
@@ -163,6 +204,7 @@ class _Run:
         if conversation is not None and self._task is not None and self._state.get("task") == self._task.id:
             # The task is run again: it goes on from what was kept.
             self.session.kept["interrupted"] = awaiting is None
+            self.session.kept["ended"] = self._state.get("ended", False)
             await conversation.note()
             return
         asked = next(
@@ -173,6 +215,8 @@ class _Run:
                 transcript, Message("tool", answered(asked, prompt), call_id=asked.id, name=asked.name)
             )
             return
+        for last in ("spent", "ended"):
+            self._state.pop(last, None)
         for call in open_calls:
             told = Message("tool", interrupted(call), call_id=call.id, name=call.name)
             await self._add(transcript, told)
@@ -187,6 +231,9 @@ class _Run:
 
     async def _keep(self, message: Message) -> None:
         assert self._conversation is not None
+        if message.role == "assistant" and self._book is not None:
+            # A new turn: what was asked in the one before is done with.
+            self._book.entries.clear()
         self._noted()
         await self._conversation.keep(message)
 
@@ -222,12 +269,6 @@ class _Run:
                 )
         return answers
 
-    async def _pausing(self, awaiting: dict[str, Any]) -> None:
-        """Write down that nothing of the open turn has been begun: the task ends here, for now."""
-        if self._conversation is not None:
-            self._state["awaiting"] = awaiting
-            await self._conversation.note()
-
     def _noted(self) -> None:
         """Bring the state up to what goes with the last message."""
         state, session = self._state, self.session
@@ -236,8 +277,10 @@ class _Run:
             state["approved"] = sorted(session.kept["approved"])
         if session.kept["toolbox"]:
             state["toolbox"] = session.kept["toolbox"]
-        if self._task is not None:
-            state["asked"] = self._task.asked
+        if session.kept.get("ended"):
+            state["ended"] = True
+        if self._driver is not None:
+            state["spent"] = _spelled(self._driver.spent)
 
     async def _answer(self, outcome: Outcome, transcript: list[Message]) -> Any:
         ask = outcome.clarification
@@ -334,32 +377,58 @@ def _question(ask: Clarification) -> dict[str, Any]:
     return told
 
 
+def _spelled(spent: Spent) -> dict[str, Any]:
+    usage = spent.usage
+    return {
+        "usage": [usage.input, usage.output, usage.cache_read, usage.cache_write, usage.cost],
+        "iterations": spent.iterations,
+        "calls": spent.calls,
+        "seconds": spent.seconds,
+    }
+
+
+def _spent(kept: Mapping[str, Any] | None) -> Spent | None:
+    """What the run had used when it was paused; None for one that begins."""
+    return None if kept is None else Spent(**{**kept, "usage": Usage(*kept["usage"])})
+
+
+def _within(limits: Limits, left: Limits) -> Limits:
+    """The limits of a run that is a tool of another: no more than that one has left."""
+    return replace(limits, tokens=_least(limits.tokens, left.tokens), cost=_least(limits.cost, left.cost))
+
+
+def _least(one: T | None, other: T | None) -> T | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
 class _TaskOperator:
     """Whoever answers a task's questions, at whatever time: the task waits for it without being run."""
 
-    def __init__(self, task: Durable, pausing: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        self._task = task
-        self._pausing = pausing
+    def __init__(self, book: Book) -> None:
+        self._book = book
 
     async def approve(self, ask: Approval) -> Verdict:
         about = {"id": ask.id, "tool": ask.tool, "input": ask.input, "agent": ask.agent}
         question = f"May {ask.agent} use {ask.tool}?"
         choice = ("approve", "deny")
-        answer = await self._asked(ask.id, question, choice, auth=True, details={"approval": about})
+        # A call that asks for itself is entered under its own id.
+        answer = self._asked(f"may {ask.id}", question, choice, auth=True, details={"approval": about})
         said = answer[0] if isinstance(answer, list) and answer else answer
         return Verdict(isinstance(said, str) and said.strip().lower() in ("approve", "yes", "y", "true"))
 
     async def clarify(self, ask: Clarification) -> str | list[str] | None:
-        answer = await self._asked(ask.id, ask.question, ask.options, allow_multiple=ask.allow_multiple)
+        answer = self._asked(ask.id, ask.question, ask.options, allow_multiple=ask.allow_multiple)
         if isinstance(answer, list):
             return [str(each) for each in answer]
         return answer if isinstance(answer, str) else _json.dumps(answer)
 
-    async def _asked(self, id: str, question: str, options: Sequence[str], **about: Any) -> Any:
+    def _asked(self, whose: str, question: str, options: Sequence[str], **about: Any) -> Any:
         try:
-            return self._task.ask(question, options, **about)
+            return self._book.ask(whose, 0, question, options, **about)
         except Failure:
-            await self._pausing({"id": id, "question": question})
+            session = SESSION.get()
+            if session is not None:
+                session.kept["asked"] = {"id": whose.removeprefix("may "), "question": question}
             raise
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fairlead._json import dumps
 from fairlead.agents.agent import Agent
-from fairlead.agents.loop.driver import unanswered
 from fairlead.agents.loop.toolset import interrupted
+from fairlead.agents.loop.turns import unanswered
 from fairlead.agents.models.model import Message
 from fairlead.agents.running import run
 from fairlead.failures import Failure

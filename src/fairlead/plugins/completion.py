@@ -15,9 +15,10 @@ from typing import Any, Final
 from fairlead.actions import Action
 from fairlead.agents.agent import Agent
 from fairlead.agents.conversations import OpenConversation
-from fairlead.agents.loop.driver import Driver, unanswered
+from fairlead.agents.loop.driver import Driver
 from fairlead.agents.loop.policy import Exit, Limits, Outcome, Policy
 from fairlead.agents.loop.toolset import Belt, Offer, Toolset, interrupted
+from fairlead.agents.loop.turns import unanswered
 from fairlead.agents.models.model import (
     Delta,
     Message,

@@ -21,6 +21,11 @@ class Durable(Protocol):
     #: How many answers this run has used. A run that goes on from what it kept says here how many that was.
     asked: int
 
+    @property
+    def answers(self) -> Sequence[Any]:
+        """What was answered so far, in the order of the questions."""
+        ...
+
     def checkpoint(self, state: Any) -> Awaitable[None]:
         """Keep where this is, as JSON: the next run finds it in `state`."""
         ...
@@ -52,3 +57,8 @@ class Durable(Protocol):
     def output(self, text: str) -> None:
         """Tell those who watch a finished piece of the answer."""
         ...
+
+
+def waits(task: Durable | None) -> bool:
+    """Whether a task has asked something in this run that is not answered yet."""
+    return task is not None and task.asked > len(task.answers)

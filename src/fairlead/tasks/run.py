@@ -50,7 +50,7 @@ class Run:
         self._store = store
         self._log = bus.log(self.held, task.latest)
         self._wall = wall
-        self._answers = task.answers
+        self.answers = task.answers
         self.asked = 0
         self._said: list[Said] = []
         #: What is being written; as long as the store does not say that it has it, it is tried again as it is.
@@ -96,8 +96,8 @@ class Run:
     ) -> Any:
         at = self.asked
         self.asked += 1
-        if at < len(self._answers):
-            return self._answers[at]
+        if at < len(self.answers):
+            return self.answers[at]
         asked: dict[str, Any] = {"question": question, "allow_multiple": bool(allow_multiple and options)}
         if options:
             asked["options"] = list(options)

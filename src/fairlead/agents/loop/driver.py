@@ -9,7 +9,6 @@ surface: those are the `Model`, what `keep` does, and the `Listener`.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,9 +17,10 @@ from typing import Any, Final, Protocol
 from fairlead.agents.loop import estimates, notices, paths
 from fairlead.agents.loop.compaction import Compaction
 from fairlead.agents.loop.extraction import correction, extract
-from fairlead.agents.loop.policy import Exit, Outcome, Policy
+from fairlead.agents.loop.policy import NOTHING, Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
-from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted
+from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
+from fairlead.agents.loop.turns import answered, identified, result_of, unanswered
 from fairlead.agents.models.model import (
     Message,
     Model,
@@ -31,8 +31,15 @@ from fairlead.agents.models.model import (
     Usage,
 )
 from fairlead.agents.operator import Clarification
+from fairlead.failures import Failure
 from fairlead.failures import tool as wire
-from fairlead.failures.runtime import ApiError, MaxTokens, OutputExtractionFailed, OutputValidationFailed
+from fairlead.failures.runtime import (
+    ApiError,
+    ConfigError,
+    MaxTokens,
+    OutputExtractionFailed,
+    OutputValidationFailed,
+)
 from fairlead.schema import Schema
 from fairlead.tools.loop import pending_items
 from fairlead.tools.session import Session
@@ -41,6 +48,8 @@ from fairlead.tools.session import Session
 COMPLETE: Final = "complete"
 CLARIFY: Final = "clarify"
 _INTERCEPTS: Final = frozenset({COMPLETE, CLARIFY})
+#: So many calls of one turn are run at the same time; a model may ask for any number.
+_SIDE_BY_SIDE: Final = 32
 
 
 class Listener(Protocol):
@@ -85,10 +94,12 @@ class Driver:
         keep: Keep | None = None,
         ask: Ask | None = None,
         state: TaskState | None = None,
+        spent: Spent | None = None,
     ) -> None:
+        before = spent or Spent()
         self.transcript = transcript
-        self.usage = Usage()
-        self.iterations = 0
+        self.usage = before.usage
+        self.iterations = before.iterations
         self.calls: list[tuple[str, str]] = []
         self._model = model
         self._tools = tools
@@ -109,9 +120,27 @@ class Driver:
         self._notices: list[str] = []
         #: What goes after the transcript for one step: a reply that did not fit, and why.
         self._aside: list[Message] = []
-        self._started = monotonic()
+        self._started = monotonic() - before.seconds
+        #: Calls that were let through, against the limit; and whether one was not, because of it.
+        self._admitted = before.calls
+        self._out_of_calls = False
+        self._corrections = 0
         #: What was last streamed of a reply that is not over.
         self.partial = ""
+
+    @property
+    def spent(self) -> Spent:
+        """What the run has used so far, with what it had used before it was paused."""
+        return Spent(self.usage, self.iterations, self._admitted, self._monotonic() - self._started)
+
+    def left(self) -> Limits:
+        """What the run may still use. Agents that are its tools may use no more."""
+        limits = self._policy.limits
+        return replace(
+            limits,
+            tokens=None if limits.tokens is None else limits.tokens - self.usage.tokens,
+            cost=None if limits.cost is None else limits.cost - self.usage.cost,
+        )
 
     async def run(self) -> Outcome:
         """Go on from where the transcript is, to an exit.
@@ -119,8 +148,28 @@ class Driver:
         Raises:
             Failure: the model could not be asked, or its answer cannot be used.
         """
-        ended = await self._unanswered()
-        empty = corrections = 0
+        if self._policy.limits.cost is not None and not self._model.priced:
+            raise ConfigError(
+                f"The run has a limit of cost, and the price of {self._model.name!r} is not known. Give it in the "
+                "models' prices, install genai-prices, or limit the tokens instead.",
+                details={"model": self._model.name},
+            )
+        seconds = self._policy.limits.seconds
+        if seconds is None:
+            return await self._run_on()
+        try:
+            async with asyncio.timeout(seconds - self.spent.seconds) as limit:
+                return await self._run_on()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        if self.partial:
+            await self._record(Message("assistant", self.partial))
+        return self._outcome(Exit.over_budget, reason="seconds")
+
+    async def _run_on(self) -> Outcome:
+        ended = self._ended_before() or await self._unanswered()
+        empty = 0
         while ended is None:
             remaining = self._policy.limits.iterations - self.iterations
             if remaining <= 0:
@@ -144,12 +193,9 @@ class Driver:
             else:
                 self.iterations += 1
                 try:
-                    value = self._value(reply)
+                    value = self._value(reply.text)
                 except (OutputExtractionFailed, OutputValidationFailed) as failure:
-                    corrections += 1
-                    if corrections > self._policy.corrections:
-                        failure.details = {**failure.details, "attempts": corrections}
-                        raise
+                    self._corrected(failure)
                     self._aside[:] = [reply.message(), Message("user", correction(failure, self._output))]
                     continue
                 return await self._final(reply, value)
@@ -209,17 +255,29 @@ class Driver:
             "The model's answer ended before it was complete.", details={"model": self._model.name}
         )
 
-    def _value(self, reply: Reply) -> Any:
-        return reply.text if self._output is None else extract(reply.text, self._output)
+    def _value(self, text: str) -> Any:
+        return text if self._output is None else extract(text, self._output)
+
+    def _corrected(self, failure: Failure) -> None:
+        """Count a reply that is not of the declared type. Raises the failure when there were too many."""
+        self._corrections += 1
+        if self._corrections > self._policy.corrections:
+            failure.details = {**failure.details, "attempts": self._corrections}
+            raise failure
 
     # The calls of a turn.
 
     async def _tool_turn(self, reply: Reply) -> Outcome | None:
-        calls = tuple(
-            call if call.id else replace(call, id=f"call_{secrets.token_hex(12)}") for call in reply.calls
-        )
+        calls = identified(reply.calls)
         await self._record(replace(reply.message(), calls=calls))
         return await self._process(calls)
+
+    def _ended_before(self) -> Outcome | None:
+        """The end of a run whose last words were kept, and which did not live to tell them."""
+        if not self._session.kept.pop("ended", False):
+            return None
+        text = self.transcript[-1].content
+        return self._outcome(Exit.final_response, text=text, value=self._value(text))
 
     async def _unanswered(self) -> Outcome | None:
         """Run the calls that an earlier run left without a result."""
@@ -229,9 +287,8 @@ class Driver:
         if self._session.kept.pop("interrupted", False):
             # They may have been begun. What only reads is done again, the rest is for the model to look into.
             for call in calls:
-                action = self._tools.belt.actions.get(call.name)
-                if action is None or action.side_effects != "read":
-                    await self._record(_result(call, interrupted(call)))
+                if not self._tools.repeatable(call):
+                    await self._record(result_of(call, interrupted(call)))
             calls = unanswered(self.transcript)
         return await self._process(calls)
 
@@ -262,7 +319,7 @@ class Driver:
             if held is not None:
                 await self._replay(call, held, done)
                 continue
-            admitted = self._tools.skipped(call) if denied else await self._tools.admit(call)
+            admitted = await self._admit(call, denied)
             if isinstance(admitted, Refused):
                 denied = denied or admitted.denied
                 await self._finish(call, admitted.envelope, done)
@@ -279,11 +336,22 @@ class Driver:
             await self._listener.answered(call, envelope, seconds)
         return self._rejected() if denied and self._policy.stop_on_rejection else None
 
+    async def _admit(self, call: ToolCall, denied: bool) -> Admitted | Refused:
+        """Whether a call may be run, after what happened to those before it in the turn."""
+        if denied:
+            return self._tools.skipped(call)
+        most = self._policy.limits.tool_calls
+        if most is not None and self._admitted >= most and call.name not in _INTERCEPTS:
+            self._out_of_calls = True
+            return self._tools.exhausted(call, most)
+        verdict = await self._tools.admit(call)
+        self._admitted += isinstance(verdict, Admitted)
+        return verdict
+
     async def _batch(self, calls: Sequence[ToolCall], done: dict[str, str]) -> Outcome | None:
         """Ask in the model's order, run side by side, and write down in the model's order."""
         admitted: dict[str, Admitted] = {}
         results: dict[str, str] = {}
-        twins: list[ToolCall] = []
         seen: set[tuple[str, str]] = set()
         denied = False
         for call in calls:
@@ -294,10 +362,9 @@ class Driver:
                 await self._listener.answered(call, held.envelope, 0.0)
                 continue
             if call.name in READS and (call.name, call.arguments) in seen:
-                twins.append(call)
-                continue
+                continue  # what the first gives is given again
             seen.add((call.name, call.arguments))
-            verdict = self._tools.skipped(call) if denied else await self._tools.admit(call)
+            verdict = await self._admit(call, denied)
             if isinstance(verdict, Refused):
                 denied = denied or verdict.denied
                 results[call.id] = verdict.envelope
@@ -305,41 +372,64 @@ class Driver:
             else:
                 admitted[call.id] = verdict
         try:
-            await self._side_by_side(admitted, results)
+            paused = await self._side_by_side(admitted, results)
         except asyncio.CancelledError:
             for call in calls:
                 results.setdefault(call.id, cancelled(call))
+            await self._written_down(calls, admitted, results, done)
             raise
-        finally:
-            for call in calls:
-                if call.id in results:
-                    effects = admitted[call.id].action.side_effects if call.id in admitted else "read"
-                    await self._finish(call, results[call.id], done, effects)
-        for call in twins:
-            await self._twin(call, done)
+        await self._written_down(calls, admitted, results, done, denied=denied)
+        if paused is not None:
+            raise paused
         return self._rejected() if denied and self._policy.stop_on_rejection else None
 
-    async def _side_by_side(self, admitted: Mapping[str, Admitted], results: dict[str, str]) -> None:
+    async def _side_by_side(
+        self, admitted: Mapping[str, Admitted], results: dict[str, str]
+    ) -> Failure | None:
+        """Run calls. One that waits for an answer has no result; it is given back when the others have one."""
         locks: dict[str, asyncio.Lock] = {}
+        slots = asyncio.Semaphore(_SIDE_BY_SIDE)
+        waiting: list[Failure] = []
 
         async def run(each: Admitted) -> None:
             path = _written(each)
-            # Locks are fair: writes to one path happen in the model's order.
-            async with nullcontext() if path is None else locks.setdefault(path, asyncio.Lock()):
-                results[each.call.id], seconds = await self._run(each)
+            # Slots and locks are fair: writes to one path happen in the model's order.
+            async with slots, nullcontext() if path is None else locks.setdefault(path, asyncio.Lock()):
+                try:
+                    results[each.call.id], seconds = await self._run(each)
+                except Failure as paused:
+                    waiting.append(paused)
+                    return
             await self._listener.answered(each.call, results[each.call.id], seconds)
 
         async with asyncio.TaskGroup() as group:
             for each in admitted.values():
                 group.create_task(run(each))
+        return waiting[0] if waiting else None
 
-    async def _twin(self, call: ToolCall, done: dict[str, str]) -> None:
+    async def _written_down(
+        self,
+        calls: Sequence[ToolCall],
+        admitted: Mapping[str, Admitted],
+        results: Mapping[str, str],
+        done: dict[str, str],
+        *,
+        denied: bool = False,
+    ) -> None:
+        for call in calls:
+            if call.id in results:
+                effects = admitted[call.id].action.side_effects if call.id in admitted else "read"
+                await self._finish(call, results[call.id], done, effects)
+            elif call.id not in admitted:
+                await self._twin(call, done, denied)
+
+    async def _twin(self, call: ToolCall, done: dict[str, str], denied: bool) -> None:
         """A read that the same turn asked for before: what that gave, if it can be given again."""
         held = self._state.held(call.name, call.arguments)
         if held is not None:
             await self._replay(call, held, done)
             return
-        verdict = await self._tools.admit(call)
+        verdict = await self._admit(call, denied)
         envelope, seconds = (
             (verdict.envelope, 0.0) if isinstance(verdict, Refused) else await self._run(verdict)
         )
@@ -351,6 +441,8 @@ class Driver:
         started = self._monotonic()
         envelope = await self._tools.run(admitted)
         self.calls.append((admitted.call.name, admitted.call.id))
+        # What agents that are tools have used is part of this run.
+        self.usage += self._session.kept.pop("used", NOTHING)
         return envelope, self._monotonic() - started
 
     async def _replay(self, call: ToolCall, held: Held, done: dict[str, str]) -> None:
@@ -374,15 +466,13 @@ class Driver:
         await self._answer(call, envelope)
 
     async def _answer(self, call: ToolCall, envelope: str) -> None:
-        await self._record(_result(call, envelope))
+        await self._record(result_of(call, envelope))
 
     async def _intercept(self, call: ToolCall, envelope: str, done: dict[str, str]) -> Outcome | None:
         """`complete` ends the run with its summary; `clarify` asks, and pauses it where nobody answers."""
         told = wire.payload(envelope)
         if call.name == COMPLETE:
-            text = str(told["summary"])
-            await self._settle(text)
-            return self._outcome(Exit.ended_by_surface, text=text, value=self._completed(text))
+            return await self._completed(call, str(told["summary"]), done)
         ask = Clarification(
             call.id,
             told["question"],
@@ -396,32 +486,39 @@ class Driver:
         await self._finish(call, answered(call, answer), done)
         return None
 
-    def _completed(self, text: str) -> Any:
-        """A summary as the declared type, where it is one."""
-        return text if self._output is None else extract(text, self._output)
-
-    async def _settle(self, text: str) -> None:
-        """End the transcript in words: calls that have no result would be in the way of the next message."""
-        for call in unanswered(self.transcript):
-            await self._record(_result(call, wire.dumps(wire.text("Done.", tool=call.name))))
-        await self._record(Message("assistant", text))
+    async def _completed(self, call: ToolCall, text: str, done: dict[str, str]) -> Outcome | None:
+        """The end, unless the summary should have been of a declared type and is not."""
+        try:
+            value = self._value(text)
+        except (OutputExtractionFailed, OutputValidationFailed) as failure:
+            self._corrected(failure)
+            refused = wire.InvalidArgs(correction(failure, self._output), field="summary")
+            await self._finish(call, wire.dumps(wire.render(refused, call.name)), done)
+            return None
+        for other in unanswered(self.transcript):
+            # Calls that have no result would be in the way of the next message.
+            said = wire.dumps(wire.text("Done.", tool=call.name)) if other is call else too_late(other)
+            await self._answer(other, said)
+        await self._say_last(Message("assistant", text))
+        return self._outcome(Exit.ended_by_surface, text=text, value=value)
 
     # The ends.
 
     async def _final(self, reply: Reply, value: Any) -> Outcome:
-        await self._record(reply.message())
+        await self._say_last(reply.message())
         self._aside.clear()
         return self._outcome(Exit.final_response, text=reply.text, value=value)
 
     async def _capped(self) -> Outcome:
         """No steps are left. A chat gets one more, without tools, to say where things stand."""
         text = ""
-        if self._policy.wrap_up:
-            self._notices = [notices.WRAP_UP]
-            messages = notices.place(self._compaction.fit(self.transcript).messages, self._notices)
+        fitted = self._compaction.fit(self.transcript)
+        if self._policy.wrap_up and not fitted.over and self._spent() is None:
+            messages = notices.place(fitted.messages, [notices.WRAP_UP])
             reply = await self._step(Request([*self._system, *messages], settings=self._settings))
-            text = reply.text
-            await self._record(Message("assistant", text))
+            text = reply.text.strip() and reply.text
+        if text:
+            await self._say_last(Message("assistant", text))
         return self._outcome(Exit.iteration_cap, text=text)
 
     def _rejected(self) -> Outcome:
@@ -430,8 +527,8 @@ class Driver:
     def _spent(self) -> str | None:
         """Which of the run's limits is used up, if one is."""
         limits, usage = self._policy.limits, self.usage
-        if limits.tool_calls is not None and len(self.calls) >= limits.tool_calls and self.calls:
-            return "tool_calls" if len(self.calls) > limits.tool_calls else None
+        if self._out_of_calls:
+            return "tool_calls"
         if limits.tokens is not None and usage.tokens >= limits.tokens:
             return "tokens"
         if limits.cost is not None and usage.cost >= limits.cost:
@@ -443,36 +540,18 @@ class Driver:
     def _outcome(self, exit: Exit, **more: Any) -> Outcome:
         return Outcome(exit, usage=self.usage, iterations=self.iterations, calls=tuple(self.calls), **more)
 
+    async def _say_last(self, message: Message) -> None:
+        """Record the last words, and that they are the last."""
+        self._session.kept["ended"] = True
+        await self._record(message)
+
     async def _record(self, message: Message) -> None:
         self.transcript.append(message)
         if self._keep is not None:
             await self._keep(message)
 
 
-def unanswered(transcript: Sequence[Message]) -> list[ToolCall]:
-    """The calls of the last turn that have no result yet."""
-    answered: set[str | None] = set()
-    for message in reversed(transcript):
-        if message.role == "tool":
-            answered.add(message.call_id)
-        elif message.role == "assistant":
-            return [call for call in message.calls if call.id not in answered]
-        else:
-            return []
-    return []
-
-
-def answered(call: ToolCall, answer: str | list[str]) -> str:
-    """A person's answer as the result of the question."""
-    said = answer if isinstance(answer, str) else "\n".join(answer)
-    return wire.dumps(wire.text(said, tool=call.name))
-
-
 def _written(admitted: Admitted) -> str | None:
     """The file that a call writes, in its one spelling."""
     input = admitted.input
     return paths.argument(input) if admitted.call.name in WRITES and isinstance(input, dict) else None
-
-
-def _result(call: ToolCall, envelope: str) -> Message:
-    return Message("tool", envelope, call_id=call.id, name=call.name)

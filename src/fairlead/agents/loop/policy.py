@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from fairlead.agents.models.model import Usage
 from fairlead.agents.operator import Clarification
@@ -62,6 +62,20 @@ class Policy:
     wrap_up: bool = False
     #: Whether the model is nudged when it wanders.
     nudges: bool = True
+
+
+#: What a run has used that used nothing.
+NOTHING: Final = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used of what it may."""
+
+    usage: Usage = NOTHING
+    iterations: int = 0
+    calls: int = 0
+    seconds: float = 0.0
 
 
 CHAT = Policy(stop_on_rejection=True, dedupe_notice=True, wrap_up=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.actions import Action
+from fairlead.agents.asking import Book
 from fairlead.agents.loop import estimates
 from fairlead.agents.loop.policy import Gate
 from fairlead.agents.models.model import ToolCall, ToolSpec
@@ -17,6 +18,7 @@ from fairlead.failures import tool as wire
 from fairlead.failures.runtime import ToolDenied
 from fairlead.runtime import Context, Result, Runtime
 from fairlead.runtime.context import shown
+from fairlead.runtime.durable import CURRENT
 from fairlead.runtime.events import READY, Channel, Event, Ready
 from fairlead.tools.arguments import arguments_of
 from fairlead.tools.session import Session
@@ -30,10 +32,13 @@ SURFACE: Final = "ai-sdk"
 UNLIMITED: Final = "unlimited"
 #: So many different selections are remembered.
 _OFFERS: Final = 1_000
+#: Where an action says in its metadata of which agent it is.
+MARK: Final = "agent"
 #: Where an action says in its metadata which keys of its result are not for models.
 HIDDEN: Final = "not_for_models"
 _BROKEN: Final = "invalid_tool_arguments"
 _SKIPPED: Final = "Skipped: an earlier call of this turn was declined. Nothing was done."
+_EXHAUSTED: Final = "Not done: this run may make {most} calls of tools, and has made them."
 _UNKNOWN: Final = "There is no tool of this name. Use one that you were given."
 _NOBODY: Final = (
     "This tool runs only after a person has agreed, and nobody can be asked here. "
@@ -114,6 +119,7 @@ class Toolset:
         session: Session,
         operator: Operator | None,
         seconds: float,
+        book: Book | None = None,
     ) -> None:
         self.belt = belt
         self._runtime = runtime
@@ -122,6 +128,8 @@ class Toolset:
         self._session = session
         self._operator = operator
         self._seconds = seconds
+        #: Where questions are entered, for a run that is a task's.
+        self._book = book
 
     def gate(self, action: Action[..., Any]) -> Gate:
         """What is done when the model wants to use this: what was set for it, or else what it asks for itself."""
@@ -163,16 +171,35 @@ class Toolset:
             self._session.kept.setdefault("approved", set()).add(_label(action))
         return Admitted(call, action, input, given.notes, True if action.requires_confirmation else None)
 
+    def exhausted(self, call: ToolCall, most: int) -> Refused:
+        """For the calls that come after the last that a run may make."""
+        return self._refused(call, wire.Rejected(_EXHAUSTED.format(most=most)))
+
+    def repeatable(self, call: ToolCall) -> bool:
+        """Whether a call that was begun by a run which is gone may be made again: what it does is known to it."""
+        action = self.belt.actions.get(call.name)
+        return action is not None and (action.side_effects == "read" or MARK in action.metadata)
+
     def skipped(self, call: ToolCall) -> Refused:
         """For the calls that come after one which was declined."""
         return self._refused(call, wire.Rejected(_SKIPPED), denied=True)
 
     async def run(self, admitted: Admitted) -> str:
-        """Run a call to its envelope. Nothing escapes but the cancellation of the awaiting task."""
+        """Run a call to its envelope. Nothing escapes but the cancellation of the awaiting task.
+
+        Raises:
+            Failure: the task waits for an answer, and the call for it.
+        """
         name = admitted.action.name
         CALL.set(admitted.call.id)
+        book = self._book
+        if book is not None:
+            CURRENT.set(book.view(admitted.call.id))
         result = await self._invoked(admitted, admitted.confirm)
         failure = result.failure
+        if failure is not None and failure.kind is Kind.cancelled and book is not None and book.waiting:
+            # Somebody was asked on the way: the call is made again when the answer is there.
+            raise failure
         if failure is not None and admitted.confirm and failure.kind is Kind.needs_confirmation:
             # It takes a token, which was made for this call just now.
             result = await self._invoked(admitted, _token(failure))
@@ -288,6 +315,12 @@ def _sentinel(input: Mapping[str, Any]) -> Failure:
 def cancelled(call: ToolCall) -> str:
     """The envelope of a call whose run was ended before it, or with it."""
     failure = wire.ExecutionError("The run was cancelled before this call was done.", retryable=False)
+    return wire.dumps(wire.render(failure, call.name))
+
+
+def too_late(call: ToolCall) -> str:
+    """The envelope of a call that came after the run was completed."""
+    failure = wire.ExecutionError("Not done: the run was completed before this call.", retryable=False)
     return wire.dumps(wire.render(failure, call.name))
 
 

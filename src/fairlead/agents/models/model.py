@@ -151,6 +151,11 @@ class Model(ABC):
     #: How many tokens it can hold at once.
     window: int = DEFAULT_WINDOW
 
+    @property
+    def priced(self) -> bool:
+        """Whether its cost is known: where it is not, a limit of cost cannot hold."""
+        return True
+
     @abstractmethod
     async def reply(self, request: Request) -> Reply:
         """Answer, whole. A reply that was cut off by the limit of tokens says so in `stop`.

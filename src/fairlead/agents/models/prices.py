@@ -26,7 +26,13 @@ class Prices:
         given = self._given.get(f"{provider}/{model}", self._given.get(f"{provider}/*"))
         if given is not None:
             return _sum(given, usage)
-        return _published(provider, model, usage) if usage.tokens else 0.0
+        return (_published(provider, model, usage) or 0.0) if usage.tokens else 0.0
+
+    def known(self, provider: str, model: str) -> bool:
+        """Whether there is a price, so that a cost of 0 means nothing was to be paid."""
+        if f"{provider}/{model}" in self._given or f"{provider}/*" in self._given:
+            return True
+        return _published(provider, model, Usage(input=1)) is not None
 
 
 def _checked(name: str, prices: Mapping[str, Any]) -> Mapping[str, float]:
@@ -52,10 +58,10 @@ def _sum(prices: Mapping[str, float], usage: Usage) -> float:
     return cost / _MILLION
 
 
-def _published(provider: str, model: str, usage: Usage) -> float:
+def _published(provider: str, model: str, usage: Usage) -> float | None:
     library = _library()
     if library is None:
-        return 0.0
+        return None
     counted = library.Usage(
         input_tokens=usage.input,
         output_tokens=usage.output,
@@ -65,7 +71,7 @@ def _published(provider: str, model: str, usage: Usage) -> float:
     try:
         return float(library.calc_price(counted, model, provider_id=provider).total_price)
     except (LookupError, ValueError):
-        return 0.0
+        return None
 
 
 @cache

@@ -65,6 +65,12 @@ class RemoteModel(Model):
         # Connections belong to the event loop that made them.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
+    @property
+    def priced(self) -> bool:
+        # Who asks for no key sends no bill.
+        free = not self.provider.needs_key
+        return free or (self._prices is not None and self._prices.known(self.provider.name, self.model))
+
     async def reply(self, request: Request) -> Reply:
         async def ask(client: Any) -> Reply:
             return self._read(await self._ask(client, request), request)

@@ -87,14 +87,14 @@ def _app(program: Program) -> App:
 
 def agents_of(app: App) -> list[Action[..., Any]]:
     """The actions that are agents and that the command line shows."""
-    from fairlead.agents.agent import MARK
+    from fairlead.agents.loop.toolset import MARK
     from fairlead.surfaces.exposed import shown
 
     return [action for action in shown(app, "cli") if MARK in action.metadata]
 
 
 def _agent(program: Program, app: App, name: str | None) -> Agent:
-    from fairlead.agents.agent import MARK
+    from fairlead.agents.loop.toolset import MARK
 
     found = {action.command_name: action for action in agents_of(app)}
     if not found:
