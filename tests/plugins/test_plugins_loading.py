@@ -607,6 +607,17 @@ async def test_a_reload_loads_what_is_installed_now(tmp_path: Path) -> None:
         assert (await app.invoke("more", {})).ok
 
 
+async def test_what_a_reload_has_loaded_is_not_loaded_once_more(tmp_path: Path) -> None:
+    install_from(made(tmp_path, tools=["work"]))
+    app = App("demo")
+    app.add_plugins()
+    async with app:
+        install_from(made(tmp_path / "new", tools=["work", "more"], version="1.1.0"))
+        reloaded, _ = await asyncio.gather(app.plugins.reload(ID), app.plugins.take_in())
+        assert app.plugins.get(ID) is reloaded
+        assert (await app.invoke("more", {})).ok
+
+
 async def test_a_running_app_takes_in_what_is_installed_and_rolled_back(
     tmp_path: Path, layout: Layout
 ) -> None:

@@ -159,9 +159,12 @@ class Plugins:
             wanted = self._wanted.get(id)
             if wanted is None:
                 raise Failure(Kind.not_found, f"The app has no plugin {id!r}.")
-            found = await asyncio.to_thread(self._looked_at, wanted)
-            await self._remove(wanted)
-            return self._settle(wanted, found)
+            return await self._replaced(wanted)
+
+    async def _replaced(self, wanted: _Wanted) -> Plugin | None:
+        found = await asyncio.to_thread(self._looked_at, wanted)
+        await self._remove(wanted)
+        return self._settle(wanted, found)
 
     async def retry(self, id: str) -> Plugin | None:
         """Take a plugin out of quarantine and load it again."""
@@ -363,7 +366,7 @@ class Plugins:
                 continue
             seen = now
             try:
-                await self._take_in()
+                await self.take_in()
             except Exception as exc:
                 log.warning("What changed in %s could not be taken in: %s", self.layout.root, exc)
             waiting, self._waiting = self._waiting, []
@@ -371,17 +374,31 @@ class Plugins:
                 if not each.done():
                     each.set_result(None)
 
+    async def take_in(self) -> None:
+        """Take in now what others installed, rolled back, removed or had loaded again."""
+        await self._at_home(self._take_in)
+
     async def _take_in(self) -> None:
-        changed = [
-            self.reload(wanted.id) if self._installed(wanted.id) else self.remove(wanted.id)
-            for wanted in list(self._wanted.values())
-            if wanted.path is None and wanted.stamp != self._stamp(wanted)
-        ]
-        await asyncio.gather(*changed)
+        await asyncio.gather(*(self._caught_up(each) for each in list(self._wanted.values())))
         if self._all is not None:
             for id in await asyncio.to_thread(self._new):
                 wanted = _Wanted(id, self._all)
-                self._settle(wanted, await asyncio.to_thread(self._looked_at, wanted))
+                found = await asyncio.to_thread(self._looked_at, wanted)
+                if id not in self._wanted:
+                    self._settle(wanted, found)
+
+    async def _caught_up(self, wanted: _Wanted) -> None:
+        # Looked at when it is this one's turn: somebody may have loaded what is new meanwhile.
+        async with self._turn(wanted.id):
+            if self._wanted.get(wanted.id) is not wanted or wanted.path is not None:
+                return
+            if wanted.stamp == self._stamp(wanted):
+                return
+            if self._installed(wanted.id):
+                await self._replaced(wanted)
+            else:
+                del self._wanted[wanted.id]
+                await self._remove(wanted)
 
     def _stamp(self, wanted: _Wanted) -> object:
         return None if wanted.path is not None else stamp(self.layout, wanted.id)
