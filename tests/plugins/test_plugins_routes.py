@@ -205,6 +205,13 @@ async def test_a_request_says_for_which_agent_it_is(library: Path, tmp_path: Pat
     assert unknown.status == 401, "before anything is said of which plugins there are"
 
 
+async def test_an_agent_that_nobody_knows_is_told_apart_from_none(library: Path, tmp_path: Path) -> None:
+    async with site(library, tmp_path) as (served, _):
+        told = await fetch(served, "GET", at("/echo"), agent="11111111-1111-1111-1111-111111111111")
+    assert told.status == 401
+    assert b"No agent has this id." in told.body
+
+
 async def test_the_agent_comes_by_header_or_query_and_is_bound(library: Path, tmp_path: Path) -> None:
     async with site(library, tmp_path) as (served, bridge):
         ann, bob = bridge.agent("ann"), bridge.agent("bob")

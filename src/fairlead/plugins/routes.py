@@ -158,8 +158,13 @@ class Site:
 
     def _agent(self, request: Request, query: Mapping[str, str]) -> str:
         agent = parsed(request.headers.get(AGENT_HEADER, query.get(AGENT_QUERY, "")).strip())
-        if agent is None or (agent != DEFAULT_AGENT and agent not in agents_of(self._app)):
+        if agent is None:
             raise Refused(401, "Say for which agent this is: X-Osaurus-Agent-Id, or osr_agent in the query.")
+        if agent != DEFAULT_AGENT and agent not in agents_of(self._app):
+            words = (
+                "No agent has this id. An agent's id is shown by: fairlead plugin config PLUGIN --agent NAME"
+            )
+            raise Refused(401, words)
         return agent
 
     async def _let_in(

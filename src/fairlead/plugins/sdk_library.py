@@ -235,13 +235,14 @@ class Library:
             try:
                 asked = Request(_object(request))
                 found = self._plugin.routes.get(asked.route)
-                answer = found[1](asked) if found else Response({"error": "There is no such route."}, 404)
+                answer = found[1](asked) if found else _refusal("There is no such route.", 404)
                 return _json(_response(answer).told())
             except BadRequest as exc:
-                return _json(Response({"error": str(exc)}, 400).told())
+                return _json(_refusal(str(exc), 400).told())
             except BaseException as exc:
+                # What went wrong is for the plugin's log: who asks may be anybody.
                 self._report("a route failed", exc)
-                return _json(Response({"error": f"{type(exc).__name__}: {exc}"}, 500).told())
+                return _json(_refusal("The plugin failed to answer. Its log says why.", 500).told())
 
     def config_changed(self, key: bytes, value: bytes) -> None:
         """Tell those who listen of a value."""
@@ -291,6 +292,10 @@ def _object(payload: bytes) -> "dict[str, Any]":
     except ValueError:
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def _refusal(why: str, status: int) -> Response:
+    return Response({"error": {"message": why}}, status)
 
 
 def _response(answer: "Any") -> Response:
