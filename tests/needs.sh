@@ -1,8 +1,11 @@
 #!/bin/sh
 # What the tests need from the system beyond Python: a real browser, bubblewrap, which confines commands, tmux, a
-# terminal to look at, a C compiler for plugins, and valgrind, which watches them. Installs them where that is allowed.
+# terminal to look at, a C compiler for plugins, valgrind, which watches them, systemd, which reads units, and two
+# proxies. Installs them where that is allowed.
 set -eu
 
+as_root=""
+[ "$(id -u)" = 0 ] || as_root="sudo -n"
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 missing=""
 browser >/dev/null || missing="chromium"
@@ -10,10 +13,26 @@ command -v bwrap >/dev/null || missing="$missing bubblewrap"
 command -v tmux >/dev/null || missing="$missing tmux"
 command -v cc >/dev/null || missing="$missing gcc libc6-dev"
 command -v valgrind >/dev/null || missing="$missing valgrind"
+command -v systemd-analyze >/dev/null || missing="$missing systemd"
+command -v openssl >/dev/null || missing="$missing openssl"
 
-[ -n "$missing" ] || exit 0
-as_root=""
-[ "$(id -u)" = 0 ] || as_root="sudo -n"
+# Proxies are unpacked beside the environment, not installed: their packages would start services on this machine.
+proxies="$(cd "$(dirname "$0")/.." && pwd)/.venv/proxies"
+PATH="$PATH:/usr/sbin:$proxies/usr/sbin:$proxies/usr/bin"
+unpack() {
+    command -v "$1" >/dev/null && return
+    echo "Unpacking for the tests: $1" >&2
+    mkdir -p "$proxies"
+    (cd "$proxies" && { apt-get download -qq "$1" 2>/dev/null || { $as_root apt-get update -qq && apt-get download -qq "$1"; }; } &&
+        dpkg -x "$1"_*.deb . && rm -f "$1"_*.deb) ||
+        { echo "The tests of the production guide need $1, and it is not here: sudo apt-get install $1" >&2; exit 1; }
+}
+
+if [ -z "$missing" ]; then
+    unpack nginx
+    unpack caddy
+    exit 0
+fi
 if command -v apt-get >/dev/null && $as_root true 2>/dev/null; then
     echo "Installing for the tests: ${missing# }" >&2
     $as_root apt-get update -qq
@@ -30,8 +49,14 @@ has_bwrap() { command -v bwrap; }
 has_tmux() { command -v tmux; }
 has_cc() { command -v cc; }
 has_valgrind() { command -v valgrind; }
+has_systemd() { command -v systemd-analyze; }
+has_openssl() { command -v openssl; }
 needed browser "The console's tests" chromium
 needed has_bwrap "The sandbox's tests" bubblewrap
 needed has_tmux "The chat's tests" tmux
 needed has_cc "The plugins' tests" gcc
 needed has_valgrind "The tests of plugins' memory" valgrind
+needed has_systemd "The production guide's tests" systemd
+needed has_openssl "The production guide's tests" openssl
+unpack nginx
+unpack caddy
