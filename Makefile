@@ -2,6 +2,7 @@
 # make test   set up, then run all tests
 # make check  formatting, lint, strict types, tests
 # make bench  side by side with peers; writes docs/benchmarks.md
+# make guard  whether the hot paths got heavier, by instructions
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +11,7 @@ READY  := $(VENV)/.ready
 NODE   := tests/node/node_modules/.ready
 MODELS := $(VENV)/models
 
-.PHONY: run test check lint format bench docs clean
+.PHONY: run test check lint format bench guard docs clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -54,6 +55,10 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python docs/generate.py
+
+guard: $(READY)
+	@$(BIN)/python benchmarks/guard.py
 
 clean:
 	rm -rf $(VENV) .venv-bench tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache

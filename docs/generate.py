@@ -93,6 +93,25 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield reference / "pipelines.md", pipelines()
     design = ROOT / "docs" / "design.md"
     yield design, with_pivot(design.read_text(encoding="utf-8"))
+    scale = ROOT / "docs" / "scale.md"
+    yield scale, with_model(scale.read_text(encoding="utf-8"))
+
+
+# Scale
+
+
+def with_model(page: str) -> str:
+    """The page with the tables of the model in benchmarks/scale.py."""
+    model = _loaded("scale", ROOT / "benchmarks" / "scale.py")
+    for name, table in model.tables().items():
+        page = _between(name, table, page)
+    return page
+
+
+def _between(name: str, text: str, page: str) -> str:
+    """The page with this text between the marks of that name."""
+    marks = rf"(<!-- {name}: [^\n]*-->\n).*(<!-- /{name} -->)"
+    return re.sub(marks, lambda match: f"{match[1]}\n{text}\n\n{match[2]}", page, flags=re.DOTALL)
 
 
 # The language of pipelines
@@ -143,13 +162,7 @@ def with_pivot(page: str) -> str:
         rows.append(
             _row(kind, action, words.tool, words.host, gateway, f"{words.runtime} / {words.category}")
         )
-    table = "\n".join(rows)
-    return re.sub(
-        r"(<!-- pivot: [^\n]*-->\n).*(<!-- /pivot -->)",
-        lambda match: f"{match[1]}\n{table}\n\n{match[2]}",
-        page,
-        flags=re.DOTALL,
-    )
+    return _between("pivot", "\n".join(rows), page)
 
 
 def _row(*cells: str) -> str:
@@ -214,12 +227,16 @@ def _printed(command: Callable[[Any], object]) -> str:
 
 @cache
 def taskboard() -> Any:
-    spec = spec_from_file_location("taskboard", ROOT / "examples" / "taskboard" / "app.py")
+    return _loaded("taskboard", ROOT / "examples" / "taskboard" / "app.py").app
+
+
+def _loaded(name: str, file: Path) -> Any:
+    spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.app
+    return module
 
 
 # Python
