@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from agents.agent_under_test import build
+from pydantic import SecretStr
 
 from fairlead import App, Context
 from fairlead.agents import Agent, Limits, Policy
@@ -131,6 +132,32 @@ async def test_answers_go_to_their_questions_over_several_pauses(
         await app.tasks.answer(task.id, answer)
     assert (await app.tasks.wait(task.id)).data == "Done."
     assert sorted((tmp_path / "wiped").read_text().split()) == ["a", "b", "c"]
+
+
+async def test_a_secret_in_a_call_outlives_the_pause_and_is_never_kept_in_the_clear(
+    app: App, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_SECRET_KEY", f"file:{tmp_path / 'secret.key'}")
+    got: list[str] = []
+
+    @app.action(side_effects="write", requires_confirmation=True)
+    async def unlock(password: str, code: SecretStr) -> str:
+        """Unlock the shop."""
+        got.extend((password, code.get_secret_value()))
+        return "open"
+
+    model = ScriptModel(
+        [call("unlock", password="open sesame", code="4711-4712"), "Open."], follow="conversation"
+    )
+    app.add(Agent("porter", model=model, instructions="You open doors.", tools=["unlock"]).action)
+    task = await app.tasks.submit("porter", {"prompt": "Go."})
+    await paused(app.tasks, task.id)
+    conversation, kept = await app.conversations.get(task.id, "")
+    for secret in ("open sesame", "4711-4712"):
+        assert secret not in f"{conversation} {kept}"
+    await app.tasks.answer(task.id, "approve")
+    assert (await app.tasks.wait(task.id)).data == "Open."
+    assert got == ["open sesame", "4711-4712"]
 
 
 async def answered(tasks: Tasks, id: str, *answers: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from fairlead import App, Context
 from fairlead.actions import Action, DefinitionError
@@ -443,6 +443,25 @@ async def test_secrets_in_what_is_said_are_not_kept(app: App) -> None:
     await ask(app, f"Use {key}.", input={"conversation": "c1"})
     _, kept = await app.conversations.get("c1", "")
     assert key not in str(kept)
+
+
+async def test_what_a_tool_declares_to_be_secret_is_neither_told_nor_kept(app: App) -> None:
+    got: list[str] = []
+
+    @app.action
+    async def unlock(door: str, code: SecretStr) -> str:
+        """Unlock a door."""
+        got.append(code.get_secret_value())
+        return door
+
+    model = ScriptModel([call("unlock", door="front", code="4711-4712"), "Open."])
+    app.add(Agent("porter", model=model, instructions="You open doors.", tools=["unlock"]).action)
+    events = [each async for each in app.stream("porter", {"prompt": "Open.", "conversation": "c1"})]
+    assert got == ["4711-4712"]
+    assert "4711" not in str(events)
+    _, kept = await app.conversations.get("c1", "")
+    assert "4711" not in str(kept)
+    assert "front" in kept[1].calls[0].arguments
 
 
 async def test_the_input_that_a_person_is_shown_is_redacted(app: App) -> None:

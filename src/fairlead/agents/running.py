@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairlead import _json
 from fairlead.agents.asking import Book, root
-from fairlead.agents.conversations import OpenConversation
+from fairlead.agents.conversations import OpenConversation, redacted
 from fairlead.agents.loop.driver import Driver
 from fairlead.agents.loop.policy import Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import TaskState
-from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted
+from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted, not_kept
 from fairlead.agents.loop.turns import answered, unanswered
 from fairlead.agents.models.model import Message, ToolCall, Usage
 from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
+from fairlead.agents.secrecy import discreet, opened, sealed
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
 from fairlead.failures.host import ClarifyRequested, ContextOverflow, MaxIterationsReached
@@ -117,6 +119,7 @@ class _Run:
                 "depth": 0 if self._around is None else self._around.kept.get("depth", 0) + 1,
             },
         )
+        self._belt: Belt | None = None
         self._driver: Driver | None = None
         self._book: Book | None = None
         self._operator = OPERATOR.get()
@@ -133,8 +136,9 @@ class _Run:
         token = SESSION.set(self.session)
         self._let_servers_ask()
         try:
+            self._belt = belt = await self._agent.ready(self._app)
             await self._heard(prompt, transcript)
-            driver = self._driver = self._made(transcript, await self._agent.ready(self._app))
+            driver = self._driver = self._made(transcript, belt)
             self.session.kept["left"] = driver.left
             outcome = await driver.run()
             return await self._answer(outcome, transcript)
@@ -182,7 +186,7 @@ class _Run:
             transcript,
             policy=self._policy,
             session=self.session,
-            listener=_Voice(ctx, self.session),
+            listener=_Voice(ctx, self.session, self._discreet),
             monotonic=app.clock.monotonic,
             system=agent.instructions,
             settings=agent.settings,
@@ -206,11 +210,13 @@ class _Run:
             self.session.kept["interrupted"] = awaiting is None
             self.session.kept["ended"] = self._state.get("ended", False)
             await conversation.note()
+            await self._unsealed(transcript)
             return
         asked = next(
             (call for call in open_calls if awaiting is not None and call.id == awaiting["id"]), None
         )
         if asked is not None:
+            await self._unsealed(transcript)
             await self._add(
                 transcript, Message("tool", answered(asked, prompt), call_id=asked.id, name=asked.name)
             )
@@ -231,15 +237,56 @@ class _Run:
 
     async def _keep(self, message: Message) -> None:
         assert self._conversation is not None
-        if message.role == "assistant" and self._book is not None:
-            # A new turn: what was asked in the one before is done with.
-            self._book.entries.clear()
+        if message.role == "assistant":
+            # A new turn: what was asked in the one before is done with, and so are its secrets.
+            self._state.pop("sealed", None)
+            if self._book is not None:
+                self._book.entries.clear()
+        kept = await self._sealed(message) if message.calls else message
         self._noted()
-        await self._conversation.keep(message)
+        await self._conversation.keep(kept)
+
+    def _discreet(self, call: ToolCall) -> ToolCall:
+        """A call as it may be seen."""
+        action = None if self._belt is None else self._belt.actions.get(call.name)
+        return discreet(call, action, self._app.redactor.placeholder)
+
+    async def _sealed(self, message: Message) -> Message:
+        """A turn as it may be kept; what that leaves out of its calls is kept under lock until they are made."""
+        assert self._conversation is not None
+        kept = replace(message, calls=tuple(self._discreet(call) for call in message.calls))
+        shown = redacted(kept, self._app.redactor).calls
+        left_out = {
+            call.id: call.arguments
+            for call, seen in zip(message.calls, shown, strict=True)
+            if seen.arguments != call.arguments
+        }
+        if left_out:
+            with suppress(Failure):  # nothing to seal with: such a call is not made after a pause
+                self._state["sealed"] = await sealed(self._app.store, left_out, self._conversation.id)
+        return kept
+
+    async def _unsealed(self, transcript: list[Message]) -> None:
+        """Give the calls that are still to be made what they are made with."""
+        open_calls = {call.id for call in unanswered(transcript)}
+        if not open_calls or self._conversation is None:
+            return
+        known: dict[str, str] = {}
+        if (kept := self._state.get("sealed")) is not None:
+            with suppress(Failure):
+                known = await opened(self._app.store, kept, self._conversation.id)
+        at = max(number for number, each in enumerate(transcript) if each.calls)
+        calls = tuple(
+            replace(call, arguments=known.get(call.id, call.arguments)) for call in transcript[at].calls
+        )
+        transcript[at] = replace(transcript[at], calls=calls)
+        for call in calls:
+            if call.id in open_calls - known.keys() and self._app.redactor.placeholder in call.arguments:
+                await self._add(transcript, Message("tool", not_kept(call), call_id=call.id, name=call.name))
 
     async def _ask(self, ask: Clarification) -> str | list[str] | None:
         assert self._operator is not None
-        await _Voice(self._ctx, self.session).asked(ask)
+        await _Voice(self._ctx, self.session, self._discreet).asked(ask)
         return await self._operator.clarify(ask)
 
     def _let_servers_ask(self) -> None:
@@ -285,7 +332,7 @@ class _Run:
     async def _answer(self, outcome: Outcome, transcript: list[Message]) -> Any:
         ask = outcome.clarification
         if ask is not None:
-            await _Voice(self._ctx, self.session).asked(ask)
+            await _Voice(self._ctx, self.session, self._discreet).asked(ask)
             if self._kept is not None:
                 self._state["awaiting"] = _question(ask)
             elif self._conversation is None:
@@ -435,10 +482,11 @@ class _TaskOperator:
 class _Voice:
     """Tells those who stream the call what the agent does."""
 
-    __slots__ = ("_ctx", "_session", "heard")
+    __slots__ = ("_ctx", "_discreet", "_session", "heard")
 
-    def __init__(self, ctx: Context, session: Session) -> None:
+    def __init__(self, ctx: Context, session: Session, discreet: Callable[[ToolCall], ToolCall]) -> None:
         self._ctx = ctx
+        self._discreet = discreet
         self._session = session
         self.heard = ctx.heard
 
@@ -451,10 +499,11 @@ class _Voice:
     def called(self, call: ToolCall) -> Awaitable[None]:
         if not self.heard:
             return READY
+        seen = self._discreet(call).arguments
         try:
-            arguments = _json.loads(call.arguments) if call.arguments else {}
+            arguments = _json.loads(seen) if seen else {}
         except ValueError:
-            arguments = call.arguments
+            arguments = seen
         return self._ctx.activity(
             "tool_call", call.name, None, id=call.id, name=call.name, arguments=arguments
         )

@@ -331,3 +331,12 @@ def interrupted(call: ToolCall) -> str:
         retryable=False,
     )
     return wire.dumps(wire.render(failure, call.name))
+
+
+def not_kept(call: ToolCall) -> str:
+    """The envelope of a call that cannot be made after a pause: it held a secret, which could not be kept."""
+    failure = wire.ExecutionError(
+        "The run was paused before this call, and the secret in its arguments could not be kept. Make the call again.",
+        retryable=True,
+    )
+    return wire.dumps(wire.render(failure, call.name))
