@@ -15,6 +15,9 @@ Default = Callable[[Any], Any]
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _BEYOND_64_BITS = b"0" * 19
 _LARGEST = 1.7976931348623157e308
+#: Levels of lists and objects in what others send: more than any input needs, and fewer than make code that walks
+#: it fail.
+DEEPEST = 128
 
 
 def encode(
@@ -55,6 +58,20 @@ def loads(data: str | bytes | bytearray | memoryview) -> Any:
     return orjson.loads(raw)
 
 
+def is_deep(value: Any, raw: bytes) -> bool:
+    """Whether a value that was read from these bytes has more than `DEEPEST` levels."""
+    # A short text has no room for more, and one with few brackets has not as many in each other.
+    if len(raw) <= DEEPEST or raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (each.values() if type(each) is dict else each for each in level)
+        level = [each for items in inner for each in items if type(each) in (dict, list)]
+        if not level:
+            return False
+    return True
+
+
 def _encode_slowly(
     value: Any, sort_keys: bool, indent: bool, default: Default | None, refused: TypeError
 ) -> bytes:
@@ -89,9 +106,9 @@ def _load_exactly(raw: bytes) -> Any:
 
     try:
         value = json.loads(raw, parse_constant=refuse, parse_float=finite)
+        if b"\\ud" in raw or b"\\uD" in raw:
+            # Escapes may name half a character, which is no text.
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    if b"\\ud" in raw or b"\\uD" in raw:
-        # Escapes may name half a character, which is no text.
-        json.dumps(value, ensure_ascii=False).encode()
     return value

@@ -43,6 +43,7 @@ from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     InternalError,
     InvalidParamsError,
+    InvalidRequestError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -52,7 +53,7 @@ from google.protobuf.json_format import MessageToDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead._json import loads
+from fairlead._json import DEEPEST, is_deep, loads
 from fairlead.failures import Failure, Kind
 from fairlead.failures import gateway as wire
 from fairlead.failures.gateway import AgentNotFound, Forbidden
@@ -75,6 +76,7 @@ from fairlead.tasks.states import State
 # The library logs what clients do wrong: that is for those who set up logging, and not for everybody's terminal.
 logging.getLogger("a2a").addHandler(logging.NullHandler())
 _CALL: Final = "fairlead.a2a"
+_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params"})
 Event = Task | words.Update
 #: Tasks on a page, where the client does not say.
 PAGE, MOST = 20, 100
@@ -84,9 +86,15 @@ async def answered(call: Call, agent: GatewayAgent, card: AgentCard) -> Answer |
     """Answer one JSON-RPC request."""
     try:
         asked = loads(call.request.body)
-    except (ValueError, RecursionError):
-        return Answer(
-            build_error_response(None, JSONParseError(message="The request's body is not JSON.")), flat=True
+    except ValueError:
+        return _unread(JSONParseError(message="The request's body is not JSON."))
+    if is_deep(asked, call.request.body):
+        told = f"The request's body has more than {DEEPEST} levels of lists and objects."
+        return _unread(JSONParseError(message=told))
+    if isinstance(asked, dict) and not asked.keys() <= _MEMBERS:
+        # The library would name all that it does not know.
+        return _unread(
+            InvalidRequestError(message=f"A request has {', '.join(sorted(_MEMBERS))}, and no more.")
         )
     method = asked.get("method") if isinstance(asked, dict) else None
     if method == "tasks/list":
@@ -97,6 +105,10 @@ async def answered(call: Call, agent: GatewayAgent, card: AgentCard) -> Answer |
     if events is None:
         return Answer(loads(_whole(response)), response.status_code, flat=True)
     return Frames(call.gateway.streams.kept(_frames(events), b""))
+
+
+def _unread(error: A2AError | JSONParseError) -> Answer:
+    return Answer(build_error_response(None, error), flat=True)
 
 
 def card_told(card: AgentCard) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fairlead._json import loads
+from fairlead._json import DEEPEST, is_deep, loads
 from fairlead.failures import Failure
 from fairlead.failures.gateway import InvalidBody, InvalidJson, InvalidParam, MissingParam
 from fairlead.surfaces.http.asgi import Asgi, Receive, Request
@@ -124,8 +124,8 @@ class Call:
             value = loads(self.request.body)
         except ValueError as exc:
             raise InvalidJson(f"The request's body is not JSON: {exc}.") from None
-        except RecursionError:
-            raise InvalidJson("The request's body is nested too deeply.") from None
+        if is_deep(value, self.request.body):
+            raise InvalidJson(f"The request's body has more than {DEEPEST} levels of lists and objects.")
         if type(value) is not dict:
             raise InvalidBody("The request's body must be an object.")
         if _NUL in self.request.body and holds_nul(value):
@@ -190,7 +190,7 @@ def holds_nul(value: Any) -> bool:
     return False
 
 
-Handler = Callable[[Call], Awaitable[Answer | Frames | Content | Served]]
+Handler = Callable[[Call], Coroutine[Any, Any, Answer | Frames | Content | Served]]
 #: A failure in the words of a protocol: what is answered to a request that could not be served.
 Refused = Callable[["Gateway", Request, Failure], Answer]
 

@@ -184,7 +184,7 @@ def _optional(call: Call) -> dict[str, Any]:
 def _only(body: dict[str, Any], *names: str) -> dict[str, Any]:
     unknown = next((name for name in body if name not in names), None)
     if unknown is not None:
-        raise InvalidBody(f"{unknown!r} is not known here. Known: {', '.join(names)}.", field=unknown)
+        raise InvalidBody(f"The body takes {', '.join(names)}, and nothing else.", field=unknown[:50])
     return body
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fairlead.schema.wording import json_type
 
 _DEEPEST = 100
+_IN_PLACE = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
 _NEVER_BLANK = frozenset(
     {"date", "time", "date-time", "duration", "uuid", "uri", "email", "ipv4", "ipv6", "hostname"}
 )
@@ -53,7 +54,8 @@ class Fit:
             return schema is not False
         if depth > _DEEPEST:
             return True
-        if not isinstance(value, (dict, list)):
+        # Parts of a schema may be mentioned again and again: each is looked at once for each value.
+        if not isinstance(value, (dict, list)) and schema.keys().isdisjoint(_IN_PLACE):
             return self._check(value, schema, depth)
         key = (id(value), id(schema))
         if key not in self._known:

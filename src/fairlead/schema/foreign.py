@@ -11,11 +11,13 @@ from typing import Any
 from fairlead.failures import Issue
 from fairlead.schema.blanks import plan_of_document
 from fairlead.schema.compiled import Invalid, Mode, Schema
+from fairlead.schema.cost import Cost
 from fairlead.schema.jsonable import NotJsonable, jsonable
 from fairlead.schema.preflight import refusal
 from fairlead.schema.wording import either, json_type, one_of, unexpected
 
 _MOST = 100
+_DEAR = "The schema has more parts that apply to this value than can be checked. Send a smaller value."
 
 # keyword: code, then what was expected, with the keyword's limit in it
 _LIMITS = {
@@ -42,6 +44,7 @@ class Foreign:
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = jsonable(document)
         self._validator = _compile(self._document)
+        self._cost = Cost(self._document)
         self.plain = False
         self.dump: Callable[[Any], Any] = jsonable
         self.drop_blanks = plan_of_document(self._document)
@@ -52,6 +55,8 @@ class Foreign:
         refused = refusal(plain)
         if refused is not None:
             raise Invalid([refused])
+        if not self._cost.is_within_bounds(plain):
+            raise Invalid([Issue((), "recursion", _DEAR)])
         if self._validator.is_valid(plain):
             return plain
         raise Invalid(self._read(self._validator.iter_errors(plain), self._document))

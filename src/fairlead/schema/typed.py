@@ -19,12 +19,15 @@ class Typed:
         from pydantic_core import SchemaSerializer, SchemaValidator
 
         from fairlead.schema.blanks import plan_of_core
+        from fairlead.schema.floods import guarded, is_open_to_floods
         from fairlead.schema.plain import is_plain
         from fairlead.schema.strictness import tighten
 
         self.core = tighten(core)
         validator = SchemaValidator(self.core, None, _use_prebuilt=False)
         self.validate: Callable[[Any], Any] = validator.validate_python
+        if is_open_to_floods(self.core):
+            self.validate = guarded(self.validate)
         self.plain = is_plain(self.core)
         self.dump: Callable[[Any], Any]
         if self.core["type"] == "any":

@@ -111,6 +111,8 @@ def object_in(body: bytes) -> dict[str, object]:
         value = _json.loads(body)
     except ValueError as exc:
         raise InvalidJsonBody(f"The request's body is not JSON: {exc}.") from exc
-    if not isinstance(value, dict):
-        raise InvalidJsonBody("The request's body must be a JSON object.")
+    if not isinstance(value, dict) or _json.is_deep(value, body):
+        raise InvalidJsonBody(
+            f"The request's body must be a JSON object of at most {_json.DEEPEST} levels of lists and objects."
+        )
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead._json import loads
+from fairlead._json import DEEPEST, is_deep, loads
 from fairlead.actions import Action
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Issue
@@ -17,8 +17,6 @@ from fairlead.failures.action import InvalidJsonBody, ValidationError
 from fairlead.runtime.runtime import NOTHING
 from fairlead.surfaces.refusal import LONGEST
 
-#: Levels of lists and objects in a body: more than any input needs, and fewer than make code that walks it fail.
-_DEEPEST = 128
 #: Unknown members that are told one by one; the rest are counted.
 _TOLD = 10
 _LONGEST_WAIT = 10**12
@@ -59,9 +57,8 @@ def parsed(body: bytes) -> Any:
         value = loads(body)
     except ValueError as exc:
         raise InvalidJsonBody(f"The request's body is not JSON: {exc}.") from exc
-    # A short body has no room for more, and one with few brackets has not as many in each other.
-    if len(body) > _DEEPEST and body.count(b"[") + body.count(b"{") > _DEEPEST and _is_deep(value):
-        raise InvalidJsonBody(f"The request's body has more than {_DEEPEST} levels of lists and objects.")
+    if is_deep(value, body):
+        raise InvalidJsonBody(f"The request's body has more than {DEEPEST} levels of lists and objects.")
     return value
 
 
@@ -102,16 +99,6 @@ def with_key(call: Call, header: bytes) -> Call:
 def type_of(value: Any) -> str:
     """A JSON value's type, in JSON's word."""
     return "null" if value is None else _TYPES.get(type(value), type(value).__name__)
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST):
-        inner = (each.values() if type(each) is dict else each for each in level)
-        level = [item for items in inner for item in items if type(item) in (dict, list)]
-        if not level:
-            return False
-    return True
 
 
 def _read(members: dict[str, Any], action: Action[..., Any] | None) -> Call:

@@ -45,6 +45,7 @@ class Refused(NamedTuple):
 Frame = bytes | Refused
 
 _NOT_JSON: Final = Refused(PARSE_ERROR, "Parse error: the message is not JSON.")
+_DEEP: Final = Refused(PARSE_ERROR, f"Parse error: there are more than {_json.DEEPEST} levels in the message.")
 _CUT_SHORT: Final = Refused(PARSE_ERROR, "Parse error: the input ended within a message.")
 _STRAY: Final = Refused(
     INVALID_REQUEST,
@@ -64,13 +65,10 @@ def decoded(frame: Frame) -> Any:
     if isinstance(frame, Refused):
         return frame
     try:
-        return _json.loads(frame)
-    except ValueError:
-        pass
-    try:
-        return _json.loads(frame.removeprefix(_BOM))
+        value = _json.loads(frame.removeprefix(_BOM))
     except ValueError:
         return _NOT_JSON
+    return _DEEP if _json.is_deep(value, frame) else value
 
 
 class Framer:

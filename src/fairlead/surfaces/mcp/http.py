@@ -162,6 +162,9 @@ class McpEndpoint:
             message = _json.loads(body)
         except ValueError:
             raise Refusal(400, RpcError(PARSE_ERROR, "Parse error: the body is not JSON.")) from None
+        if _json.is_deep(message, body):
+            what = f"Parse error: there are more than {_json.DEEPEST} levels in the message."
+            raise Refusal(400, RpcError(PARSE_ERROR, what))
         version = headers.get(_VERSION)
         if version is not None and version not in _HANDSHAKE:
             await self._stateless(scope, headers, message, caller, receive, answer)
