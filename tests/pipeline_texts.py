@@ -2,42 +2,61 @@
 
 from hypothesis import strategies as st
 
+from fairlead.pipelines.checking import ActionTypes, Options, check_text
+from fairlead.pipelines.formatting import format_text
 from fairlead.pipelines.tokens import KEYWORDS, PRIMITIVES
+from fairlead.pipelines.types import INT, STRING, Field, Record
 
-WORDS = st.sampled_from(
-    [
-        *KEYWORDS,
-        *PRIMITIVES,
-        *[
-            "a",
-            "b",
-            "T",
-            "U",
-            "Fs.read",
-            "value",
-            "main",
-            "input",
-            "output",
-            "plumb(input,",
-            "output)",
-            "1",
-            "2.5",
-            ".0",
-            "./x",
-        ],
-        *"{}()[]!?|:;,.*/+-<>=@",
-        "->",
-        "!=",
-        "<=",
-        '"text"',
-        "@ctrl_in",
-        "@telemetry(int)",
-        "(*",
-        "*)",
-        "\n",
-        "save",
-    ]
-)
+ACTIONS = {"save": ActionTypes(Record((Field("a", INT),)), STRING)}
+OPTIONS = Options(actions=ACTIONS.get, action_names=("save",), model="script/x", environ={})
+
+
+def sound(text: str) -> None:
+    """A text is answered: every problem has its place, and what parses is written the one way."""
+    lines = text.split("\n")
+    problems = check_text(text, options=OPTIONS).problems
+    for problem in problems:
+        assert 1 <= problem.line <= len(lines)
+        assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
+        assert problem.shown()
+    if not any(problem.rule == "syntax" for problem in problems):
+        written = format_text(text)
+        assert format_text(written) == written
+
+
+VOCABULARY = [
+    *KEYWORDS,
+    *PRIMITIVES,
+    *[
+        "a",
+        "b",
+        "T",
+        "U",
+        "Fs.read",
+        "value",
+        "main",
+        "input",
+        "output",
+        "plumb(input,",
+        "output)",
+        "1",
+        "2.5",
+        ".0",
+        "./x",
+    ],
+    *"{}()[]!?|:;,.*/+-<>=@",
+    "->",
+    "!=",
+    "<=",
+    '"text"',
+    "@ctrl_in",
+    "@telemetry(int)",
+    "(*",
+    "*)",
+    "\n",
+    "save",
+]
+WORDS = st.sampled_from(VOCABULARY)
 TYPE = st.recursive(
     st.sampled_from([*PRIMITIVES, "T", "U", "Fs.Match", "Nothing"]),
     lambda inner: st.one_of(

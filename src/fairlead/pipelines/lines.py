@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
@@ -101,6 +102,8 @@ async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:
         while True:
             await ready.wait()
             ready.clear()
+            if not select.select([descriptor], [], [], 0)[0]:
+                continue  # told twice of the same bytes: to read now would hold the loop until the next ones
             chunk = os.read(descriptor, _CHUNK)
             if not chunk:
                 return

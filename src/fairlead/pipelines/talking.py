@@ -23,10 +23,10 @@ from fairlead.failures.runtime import (
     OutputExtractionFailed,
     OutputValidationFailed,
 )
+from fairlead.pipelines.apart import ModelApart, agent_model
 from fairlead.pipelines.cells import Place
 from fairlead.pipelines.dispatching import Dispatcher
 from fairlead.pipelines.journals import question, read_reply, spelled_reply
-from fairlead.pipelines.models import model_for
 from fairlead.pipelines.policies import MODEL_RETRIES, retried, timed
 from fairlead.pipelines.schemas import schema_of
 from fairlead.pipelines.shapes import Shape
@@ -84,14 +84,20 @@ class Talker:
         finally:
             for server in self._servers:
                 await server.close()
+            if isinstance(self._model, ModelApart):
+                await self._model.close()
             place.close()
+
+    async def _began(self, pid: int) -> None:
+        await self._place.tell("process", pid=pid)
 
     # One message
 
     async def _turn(self, value: Any) -> Any:
         journal = self._place.host.journal
         if self._model is None and not (journal is not None and journal.pages.replaying):
-            self._model = model_for(self._settings, self._place.host, self._place.name)
+            place = self._place
+            self._model = agent_model(self._settings, place.host, place.name, self._began)
             await self._connect()
         if self._settings.get("amnesiac"):
             self._history = []

@@ -62,6 +62,7 @@ class Models:
         self._given_prices = dict(prices or {})
         self._embedding = embedding
         self._secrets = secrets
+        self._own_retries = retries is not None
         self._retries = retries or Retries()
         self._folder = folder
         self._environ = os.environ if environ is None else environ
@@ -79,6 +80,26 @@ class Models:
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        full = self._full(name)
+        if isinstance(full, Model):
+            return full
+        model = self._made.get(full)
+        if model is None:
+            model = self._made[full] = self._make(full)
+        return model
+
+    def portable(self, name: str | Model | None = None) -> str | None:
+        """The full name by which another process finds the same model; None where one has to be in this process.
+
+        Raises:
+            Failure: nothing is the default.
+        """
+        full = self._full(name)
+        configured = self._configured or self._given_prices or self._folder or self._own_retries
+        here = isinstance(full, Model) or configured or self._environ is not os.environ
+        return None if here else str(full)
+
+    def _full(self, name: str | Model | None) -> str | Model:
         if isinstance(name, Model):
             return name
         spelled = (name or "").strip()
@@ -86,11 +107,7 @@ class Models:
             if isinstance(self._default, Model):
                 return self._default
             spelled = self._default_name()
-        full = self._unaliased(spelled)
-        model = self._made.get(full)
-        if model is None:
-            model = self._made[full] = self._make(full)
-        return model
+        return self._unaliased(spelled)
 
     async def close(self) -> None:
         """Let go of every model that was made."""
