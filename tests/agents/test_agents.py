@@ -137,6 +137,12 @@ def test_a_gate_that_there_is_not_is_a_mistake() -> None:
         Agent("clerk", instructions="You are a clerk.", gates={"add": "maybe"})  # type: ignore[dict-item]
 
 
+def test_a_gate_for_a_tool_that_the_agent_has_not_is_a_mistake_with_its_near_miss(app: App) -> None:
+    made = Agent("clerk", instructions="You are a clerk.", tools=["add"], gates={"ad": "deny"})
+    with pytest.raises(DefinitionError, match="Did you mean 'add'"):
+        made.belt(app)
+
+
 async def test_a_function_gives_an_agent_its_types_and_its_docstring_its_instructions(app: App) -> None:
     model = ScriptModel(['{"urgency": 3, "team": "sales"}'])
 

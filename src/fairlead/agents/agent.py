@@ -108,13 +108,24 @@ class Agent:
         return self.belt(app)
 
     def belt(self, app: App) -> Belt:
-        """What this agent may use in an app. Raises DefinitionError for a tool that there is not."""
+        """What this agent may use in an app. Raises DefinitionError for a tool, or a gate's tool, that there is not."""
         revision, belt = self._belts.get(app, ((), None))
         now = (app.catalogue.revision, *(action for server in self._servers for action in server.actions))
         if belt is None or revision != now:
             belt = Belt(self._gathered(app), loop_tools() if self._loop_tools else ())
+            self._check_gates(belt)
             self._belts[app] = (now, belt)
         return belt
+
+    def _check_gates(self, belt: Belt) -> None:
+        """A gate whose tool is misspelled guards nothing. The tools of remote servers come and go."""
+        remote = tuple(server.prefix for server in self._servers)
+        for name in self.gates:
+            if name != "*" and name not in belt.actions and not name.startswith(remote):
+                near = checks.near_miss(name, list(belt.actions))
+                raise DefinitionError(
+                    f"Agent {self.name!r}: gates[{name!r}] is for a tool that it does not have.{near}"
+                )
 
     def _gathered(self, app: App) -> list[Action[..., Any]]:
         found: dict[str, Action[..., Any]] = {}

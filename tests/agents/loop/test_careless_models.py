@@ -247,3 +247,20 @@ def test_a_price_is_known_by_configuration_or_where_no_key_is_asked_for() -> Non
     models = Models(providers={"acme": acme}, prices={"acme/*": {"input": 1.0}}, environ={"ACME_KEY": "k"})
     assert models.resolve("acme/large").priced
     assert models.resolve("ollama/anything").priced
+
+
+async def test_a_provider_that_counts_more_tokens_than_expected_is_sent_less(shop: Shop) -> None:
+    @shop.app.action
+    async def recite(part: int) -> str:
+        """Recite a part."""
+        return f"{part} " * 700
+
+    sent: list[int] = []
+    for name, usage in (("plain", Usage()), ("more", Usage(input=10_000))):
+        turns = [Turn(calls=(call("recite", part=n),), usage=usage) for n in range(10, 16)]
+        model = ScriptModel([*turns, "Done."], window=12_000)
+        made = Agent(name, model=model, instructions="You recite.", tools=["recite"], loop_tools=False)
+        shop.app.add(made.action)
+        assert (await shop.ask(name)).data == "Done."
+        sent.append(sum(len(each.content) for each in model.requests[-1].messages))
+    assert sent[1] < sent[0]

@@ -125,6 +125,8 @@ class Driver:
         self._admitted = before.calls
         self._out_of_calls = False
         self._corrections = 0
+        #: About how many tokens were last sent, to be compared with what the provider counts.
+        self._estimated = 0
         #: What was last streamed of a reply that is not over.
         self.partial = ""
 
@@ -210,6 +212,7 @@ class Driver:
         fitted = self._compaction.fit(self.transcript)
         if fitted.over:
             return None
+        self._estimated = self._system_tokens + offer.tokens + fitted.tokens
         told, self._notices = self._notices, []
         budget = notices.budget(remaining, self._policy.warn_at)
         if budget is not None:
@@ -226,6 +229,7 @@ class Driver:
             self.partial = ""
         self.usage = self.usage + reply.usage
         if reply.usage.tokens:
+            self._compaction.measured(self._estimated, reply.usage.input)
             await self._listener.used(reply.usage)
         if reply.stop == "length":
             told = "The model's reply ran into the limit of tokens. Raise max_tokens, or ask for less."

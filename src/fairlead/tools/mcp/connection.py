@@ -360,7 +360,7 @@ class Connection:
         details: dict[str, Any] = {"server": self.target.name}
         if self._said:
             details["stderr"] = list(self._said)
-        last = f" The last it wrote: {self._said[-1]}" if self._said else ""
+        last = f" The last it wrote: {self._said[-1].strip()}" if self._said else ""
         return McpTransportError(
             f"The connection to the MCP server {self.target.name!r} failed: {self._shown(why)}.{last}",
             details=details,
