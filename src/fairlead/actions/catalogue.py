@@ -59,7 +59,8 @@ class Catalogue:
             key = f"{each.name}@{each.version}"
             if key in taken:
                 raise DefinitionError(
-                    f"Duplicate action name {each.name!r}: version {each.version} is there already."
+                    f"Duplicate action name {each.name!r}: version {each.version} is there already. "
+                    "Rename one, or give it another version=."
                 )
             taken.add(key)
         return [self._put(each) for each in new]

@@ -18,7 +18,7 @@ DATABASE_URL: Final = "FAIRLEAD_DATABASE_URL"
 #: The folder for everything a program keeps.
 DATA: Final = "FAIRLEAD_DATA"
 
-_EXPECTED: Final = "Expected postgresql://user:password@host/database or sqlite:///path/to/file.db"
+_EXPECTED: Final = "Expected postgresql://user@host/database or sqlite:///path/to/file.db"
 
 
 def open_store(

@@ -499,7 +499,7 @@ def _link_of(url: str) -> Callable[[str], Link]:
             raise psycopg.ProgrammingError
     except psycopg.Error:
         # libpq's own words repeat the URL, which may hold a password.
-        words = "The database's URL cannot be read. Expected postgresql://user:password@host:5432/database"
+        words = "The database's URL cannot be read. Expected postgresql://user@host:5432/database"
         raise Failure(Kind.misconfigured, f"{words}, with special characters as %XX.") from None
     return Link
 

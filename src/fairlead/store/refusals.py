@@ -94,5 +94,7 @@ def _state(error: Exception) -> str:
 def _plain(error: Exception) -> str:
     """The last line says most: those before it are the addresses that were tried."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    fatal = [line for line in lines if "FATAL" in line] or lines
+    # libpq ends with a question of its own; our way out follows.
+    told = [line for line in lines if not line.endswith("?")] or lines
+    fatal = [line for line in told if "FATAL" in line] or told
     return (fatal[-1] if fatal else type(error).__name__).rstrip(".")

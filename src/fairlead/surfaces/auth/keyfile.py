@@ -224,7 +224,7 @@ def _meant(keys: Keys, which: str, now: float) -> Key:
     if named:
         return active[0] if active else named[-1]
     hint = "" if which.startswith(PREFIX) else near_miss(which, [key.name for key in keys.values()])
-    raise Failure(Kind.not_found, f"No key has this id or name.{hint}")
+    raise Failure(Kind.not_found, f"No key has this id or name.{hint} 'fairlead keys list' lists them.")
 
 
 def _instant(where: str, member: str, value: Any) -> float | None:

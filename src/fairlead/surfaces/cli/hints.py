@@ -9,9 +9,12 @@ from fairlead.failures import Failure, Issue, Kind
 
 def near_miss(word: str, choices: Iterable[str]) -> str:
     """`' Did you mean "x"?'`, or nothing when no choice is close."""
-    from fairlead.actions.policy import near_miss
+    from difflib import get_close_matches
 
-    return near_miss(word, choices)
+    # Dashes that all flags have in common make no two of them alike.
+    bare = {each.lstrip("-"): each for each in choices}
+    close = get_close_matches(word.lstrip("-"), list(bare), n=1, cutoff=0.6)
+    return f" Did you mean {bare[close[0]]!r}?" if close else ""
 
 
 def misuse(*issues: Issue) -> Failure:

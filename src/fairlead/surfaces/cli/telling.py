@@ -51,7 +51,8 @@ class Teller:
             yield from self._answering(error["details"]) if asked else self._confirming(error)
             return
         if "retryAfter" in error:
-            yield f"Try again in {error['retryAfter']:g} seconds."
+            wait = error["retryAfter"]
+            yield f"Try again in {wait:g} second{'' if wait == 1 else 's'}."
         elif error["retryable"]:
             yield "The same command may succeed if it is tried again."
         if code == PIVOT[Kind.internal].action and _kind(error) is None and not self._console.debug:
