@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -242,6 +243,23 @@ def test_an_upload_that_is_cut_short_leaves_nothing_and_may_be_made_again(shed: 
     assert httpx.get(made.download_url).status_code == 404
     assert shed.put(made.upload_url, b"whole").status_code == 200
     assert httpx.get(made.download_url).content == b"whole"
+
+
+def test_an_upload_whose_bytes_stay_away_is_not_waited_for_and_may_be_made_again(shed: Shed) -> None:
+    made = shed.presigned()
+    shed.asgi._gateway.patience = 0.05
+    at = urlsplit(made.upload_url)
+    with socket.create_connection((at.hostname, at.port), PATIENCE) as slow:
+        lines = [
+            f"PUT {at.path}?{at.query} HTTP/1.1",
+            "Host: files.test",
+            f"Content-Type: {TEXT}",
+            "Content-Length: 9",
+        ]
+        slow.sendall("\r\n".join([*lines, "", "half"]).encode())
+        assert slow.recv(65_536).startswith(b"HTTP/1.1 400 ")
+    shed.asgi._gateway.patience = PATIENCE
+    assert shed.put(made.upload_url, b"whole").status_code == 200
 
 
 def test_a_file_is_its_owners_alone(shed: Shed) -> None:

@@ -288,7 +288,7 @@ def test_what_no_store_can_keep_keeps_no_other_invoke_from_being_recorded(site: 
         about = {"message_id": "m", "context_id": "c", "message": "x", "state": "completed", "ended": 1.0}
         good = [[f"ch-good{number}", "echo", "local", 1.0, {**about, "text": "fine"}] for number in range(3)]
         bad: list[Any] = ["ch-bad", "echo", None, 1.0, {**about, "text": "nobody's"}]
-        await recorder._enter([good[0], bad, *good[1:]])
+        await recorder._enter([json.dumps(each) for each in (good[0], bad, *good[1:])])
 
     asyncio.run(enter())
     rows = site.tasks().list_user_tasks(state="all").data.tasks

@@ -460,6 +460,19 @@ def attack(url: str, key: str, folder: Path, options: Iterable[str]) -> None:
     assert "Server error" not in ran.stdout
 
 
+def test_who_has_no_key_may_ask_what_is_served_as_often_as_a_caller_may(tmp_path: Path) -> None:
+    app = build(f"sqlite:///{tmp_path / 'site.db'}", tmp_path)
+    with serving(app.http(gateway={"per_minute": 3})) as url, httpx.Client(base_url=url) as client:
+        assert client.get("/version").json() == {
+            "name": app.name,
+            "version": app.version,
+            "contract": "1.1.0",
+        }
+        assert client.get("/spec/openapi.json").json() == client.get("/api/v1/openapi.json").json()
+        assert [client.get("/version").status_code for _ in range(3)] == [200, 200, 429]
+        assert client.get("/versions").status_code == 404
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "part", ["agents", "tasks", "webhooks", "files", "conversations", "api-keys", "runtime", "admin"]

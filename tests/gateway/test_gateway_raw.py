@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ import pytest
 from fairlead import App
 from fairlead.failures import gateway as wire
 from fairlead.store.statements import Statement
-from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, add_key
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, add_key, serving
 
 CODES = {str(each.code) for each in wire.GatewayFailure.__subclasses__()} - {"agent_reply_error"}
 KEY = f"Bearer {OWNER}"
@@ -474,6 +475,18 @@ def test_clients_that_are_slow_or_go_away_hurt_nobody(site: Site) -> None:
             # A reset, not an end in order.
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     works(site)
+
+
+def test_a_body_that_never_comes_is_not_waited_for(app: App) -> None:
+    served = app.http()
+    gateway = served._gateway
+    gateway.patience = 0.05
+    with serving(served) as url, connected(Site(url, Path())) as slow:
+        given = [("Authorization", KEY), JSON, ("Content-Length", "20")]
+        slow.sendall(head("POST", "/api/v1/agents/echo/invoke", given) + b'{"message":')
+        told = heard(slow)
+        assert (told.status, told.json()["error"]["code"]) == (400, "invalid_body")
+        assert slow.recv(1) == b""
 
 
 def test_who_leaves_while_an_agent_works_ends_its_turn(site: Site) -> None:

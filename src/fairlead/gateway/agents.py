@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from fairlead._json import loads
 from fairlead.actions import Action
@@ -13,6 +14,7 @@ from fairlead.failures.gateway import AgentNotFound, Conflict, InvalidParam
 from fairlead.gateway.call import Answer, Call, Caller, Route
 from fairlead.store import Tx
 from fairlead.store.statements import statements
+from fairlead.surfaces.talking import keeps_conversations, message_member
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
@@ -73,6 +75,9 @@ class GatewayAgent:
     lease: float | None = None
     epoch: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
+    #: Of one of the app: where a message goes in its input, and whether it can be told which conversation to go on
+    #: with.
+    face: tuple[str | None, bool] = (None, False)
 
     def online(self, now: float) -> bool:
         """Whether somebody is there to run it. What waits in a queue needs nobody now."""
@@ -204,7 +209,18 @@ class Agents:
             created,
             updated,
             action,
+            face=_face(action),
         )
+
+
+def _face(action: Action[..., Any]) -> tuple[str | None, bool]:
+    known = _FACES.get(action)
+    if known is None:
+        known = _FACES[action] = message_member(action), keeps_conversations(action)
+    return known
+
+
+_FACES: Final[WeakKeyDictionary[Action[..., Any], tuple[str | None, bool]]] = WeakKeyDictionary()
 
 
 def _remote(row: Any) -> GatewayAgent:
@@ -258,8 +274,8 @@ async def update_agent(call: Call) -> Answer:
     body = call.json()
     unknown = [key for key in body if key not in ("visibility", "mcpEnabled", "mcp_enabled")]
     if unknown or not body:
-        words = f"{unknown[0]!r} cannot be set here." if unknown else "There is nothing to set."
-        field = unknown[0] if unknown else None
+        words = "Only visibility and mcpEnabled can be set here." if unknown else "There is nothing to set."
+        field = unknown[0][:50] if unknown else None
         raise InvalidParam(f"{words} An agent's owner may set visibility and mcpEnabled.", field=field)
     visibility = body.get("visibility", agent.visibility)
     if visibility not in VISIBILITIES:

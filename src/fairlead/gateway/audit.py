@@ -7,7 +7,7 @@ Lines are written behind, many at once: a process that is killed loses those of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ _EVERY: Final = 1.0
 #: Lines that wait to be written; of strangers, who cost us nothing more than that.
 _MOST_WAITING: Final = 10_000
 #: With so many the writing does not wait.
-_MANY: Final = 1000
+_MANY: Final = 250
 _MOST_STRANGERS: Final = 100
 #: How long lines are kept, in seconds and in number.
 KEPT_FOR: Final = 90 * 86400.0
@@ -65,6 +65,10 @@ class Line(NamedTuple):
         return told | {"time": moment.replace("+00:00", "Z"), "request_id": self.request}
 
 
+#: When, who, endpoint, status, the parts of the path, the request's id, the client's address, what was made.
+_Noted = tuple[float, "Caller | None", str, int, Mapping[str, str] | None, str, str | None, str | None]
+
+
 class Audit:
     """Keeps lines and finds them again."""
 
@@ -83,7 +87,10 @@ class Audit:
         self._kept = kept
         #: Whether requests that only look are written down, too.
         self._looks = looks
-        self._waiting: list[Line] = []
+        #: What is to become lines; only what a request cannot be asked for later is done while it waits.
+        self._waiting: list[_Noted] = []
+        #: Lines that could not be written when they should have been.
+        self._unwritten: list[dict[str, Any]] = []
         self._used: dict[str, float] = {}
         #: Requests, and those that were too many, by minute, owner, key and endpoint.
         self._usage: dict[tuple[int, str, str, str], list[int]] = {}
@@ -102,7 +109,7 @@ class Audit:
         endpoint: str,
         status: int,
         *,
-        params: dict[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
         request_id: str = "",
         address: str | None = None,
         made: str | None = None,
@@ -115,28 +122,14 @@ class Audit:
             return
         if caller is None:
             self._strangers += 1
-        if len(self._waiting) >= _MOST_WAITING or (caller is None and self._strangers > _MOST_STRANGERS):
+        waiting = len(self._waiting) + len(self._unwritten)
+        if waiting >= _MOST_WAITING or (caller is None and self._strangers > _MOST_STRANGERS):
             self.lost += 1
             return
-        agent, target = _about(params or {})
-        target = _short(made) or target
-        self._waiting.append(
-            Line(
-                _id(now) + random_id()[:8],
-                now,
-                "" if caller is None else writable(caller.owner),
-                "" if caller is None else caller.key,
-                endpoint,
-                agent,
-                target,
-                status,
-                request_id,
-                address,
-            )
-        )
+        self._waiting.append((now, caller, endpoint, status, params, request_id, address, made))
         if len(self._waiting) == _MANY:
             self._write()
-        else:
+        elif self._timer is None:
             self._soon()
 
     async def flush(self) -> None:
@@ -148,7 +141,9 @@ class Audit:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        lines, self._waiting = self._waiting, []
+        # A line keeps its id when it is written again: it may have been written after all.
+        lines = self._unwritten + [_line(each) for each in self._waiting]
+        self._waiting, self._unwritten = [], []
         used, self._used = self._used, {}
         usage, self._usage = self._usage, {}
         self._strangers = 0
@@ -158,7 +153,7 @@ class Audit:
 
         def work(tx: Tx) -> None:
             if lines:
-                tx.many(SQL.add, [each._asdict() for each in lines])
+                tx.many(SQL.add, lines)
             # In one order everywhere, so that two processes do not wait for each other.
             if used:
                 tx.many(KEYS_SQL.use, [{"id": id, "at": at} for id, at in sorted(used.items())])
@@ -172,7 +167,7 @@ class Audit:
             report("The audit log could not be written.")
             room = max(0, _MOST_WAITING - len(self._waiting))
             self.lost += max(0, len(lines) - room)
-            self._waiting = lines[len(lines) - room :] + self._waiting if room else self._waiting
+            self._unwritten = lines[len(lines) - room :] if room else []
             self._used = used | self._used
             self._soon()
             return
@@ -209,7 +204,7 @@ class Audit:
     def _count(self, caller: Caller, endpoint: str, status: int, now: float) -> None:
         if caller.key:
             self._used[caller.key] = now
-        key = int(now // 60), writable(caller.owner), caller.key, endpoint
+        key = int(now // 60), caller.owner, caller.key, endpoint
         counted = self._usage.get(key)
         if counted is None:
             if len(self._usage) >= _MOST_WAITING:
@@ -217,7 +212,8 @@ class Audit:
             counted = self._usage[key] = [0, 0]
         counted[0] += 1
         counted[1] += status == 429
-        self._soon()
+        if self._timer is None:
+            self._soon()
 
     def _soon(self) -> None:
         if self._timer is None:
@@ -241,9 +237,27 @@ class Audit:
         tx.run(SQL.prune_usage, before=int(now // 60) - _USAGE_KEPT)
 
 
+def _line(noted: _Noted) -> dict[str, Any]:
+    """A line as it is entered."""
+    at, caller, endpoint, status, params, request_id, address, made = noted
+    agent, target = _about(params or {})
+    return {
+        "id": _id(at) + random_id()[:8],
+        "at": at,
+        "owner": "" if caller is None else writable(caller.owner),
+        "key_id": "" if caller is None else caller.key,
+        "endpoint": endpoint,
+        "agent": agent,
+        "target": _short(made) or target,
+        "status": status,
+        "request": request_id,
+        "address": address,
+    }
+
+
 def _usage_row(key: tuple[int, str, str, str], counted: list[int]) -> dict[str, Any]:
     minute, owner, key_id, endpoint = key
-    about = {"minute": minute, "owner": owner, "key_id": key_id, "endpoint": endpoint}
+    about = {"minute": minute, "owner": writable(owner), "key_id": key_id, "endpoint": endpoint}
     return about | {"requests": counted[0], "limited": counted[1]}
 
 
@@ -258,7 +272,7 @@ def _id(moment: float) -> str:
     return f"{int(moment * 1_000_000):016x}"
 
 
-def _about(params: dict[str, str]) -> tuple[str | None, str | None]:
+def _about(params: Mapping[str, str]) -> tuple[str | None, str | None]:
     """The agent that a path names, and what else it names last."""
     agent = params.get("agentId") or params.get("agent")
     others = [value for name, value in params.items() if name not in ("agentId", "agent")]

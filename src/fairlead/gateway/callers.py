@@ -14,10 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairlead._json import loads
-from fairlead.failures import Failure
-from fairlead.failures.gateway import InvalidToken, MissingToken, RateLimited, Unauthorized
+from fairlead.failures import Failure, Kind
+from fairlead.failures.gateway import (
+    AuthTransient,
+    AuthUnavailable,
+    Forbidden,
+    GatewayFailure,
+    InvalidToken,
+    MissingToken,
+    RateLimited,
+    Unauthorized,
+)
 from fairlead.gateway.call import Caller
 from fairlead.runtime import App
+from fairlead.runtime.hooks import report
 from fairlead.store import DurableRates
 from fairlead.store.statements import statements
 from fairlead.surfaces.auth.resolve import Resolver, resolve
@@ -67,6 +77,7 @@ class Callers:
 
         Raises:
             MissingToken, InvalidToken, Unauthorized: nobody who is known here.
+            AuthUnavailable, AuthTransient: who it is could not be found out.
         """
         header = request.headers.get("authorization")
         own = request.headers.get(_OWN_HEADER) if of_agent else None
@@ -92,6 +103,14 @@ class Callers:
             return await self._by_key(token)
         return await self._by_token(request)
 
+    def counted(self, caller: Caller, endpoint: str) -> bool:
+        """Count a request of a caller to an endpoint, if that can be done without asking the store."""
+        purse = self._purses.get((caller.key or caller.owner, endpoint))
+        if purse is None or purse.left <= 0 or purse.until < self._app.clock.monotonic():
+            return False
+        purse.left -= 1
+        return True
+
     async def count(self, caller: Caller, endpoint: str, per_minute: int) -> None:
         """Count a request of a caller to an endpoint. Raises RateLimited."""
         limit = caller.per_minute or per_minute
@@ -102,13 +121,10 @@ class Callers:
             if len(self._purses) >= _MOST:
                 self._purses.clear()
             purse = self._purses[who, endpoint] = _Purse()
-        if purse.left <= 0 or purse.until < now:
-            async with purse.filling:
-                if purse.left <= 0 or purse.until < now:
-                    await self._filled(purse, f"{who}\n{endpoint}", limit, now)
-                purse.left -= 1
-            return
-        purse.left -= 1
+        async with purse.filling:
+            if purse.left <= 0 or purse.until < now:
+                await self._filled(purse, f"{who}\n{endpoint}", limit, now)
+            purse.left -= 1
 
     async def _filled(self, purse: _Purse, key: str, limit: int, now: float) -> None:
         if self._rates is None:
@@ -141,7 +157,10 @@ class Callers:
             self._heard = True
             store.listen(KEYS, self._forget)
         era = self._era
-        row = await store.read(lambda tx: tx.one(SQL.key_by_hash, hash=hashed))
+        try:
+            row = await store.read(lambda tx: tx.one(SQL.key_by_hash, hash=hashed))
+        except Failure as failure:
+            raise _unidentified(failure) from failure
         # The row is found by the hash of 256 random bits: how long that takes tells nothing of the key.
         if row is None:
             raise InvalidToken("The key is not known here.")
@@ -168,12 +187,29 @@ class Callers:
         try:
             found = await resolve(self._resolvers, request)
         except Failure as failure:
-            raise InvalidToken(failure.message) from failure
+            raise _unidentified(failure) from failure
         owner = _id_of(found.user) or _id_of(found.auth)
         if owner is None:
             raise InvalidToken("The credential is not known here.")
         permissions = found.auth.get("permissions", ()) if isinstance(found.auth, dict) else ()
         return Caller(owner, permissions=tuple(permissions))
+
+
+#: Failures that say nothing against the caller: whoever is logged in stays so.
+_AWAY: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal})
+_FOR_A_MOMENT: Final = frozenset({Kind.timeout, Kind.upstream, Kind.busy, Kind.rate_limited})
+
+
+def _unidentified(failure: Failure) -> Failure:
+    """Why somebody is not let in, by what went wrong. What is wrong with our own parts they are not told."""
+    if isinstance(failure, GatewayFailure):
+        return failure
+    if failure.kind in _AWAY:
+        report(f"Who calls the gateway could not be found out: {failure.message}")
+        return AuthUnavailable(retry_after=failure.retry_after or 1.0)
+    if failure.kind in _FOR_A_MOMENT:
+        return AuthTransient(retry_after=failure.retry_after or 1.0)
+    return (Forbidden if failure.kind is Kind.forbidden else InvalidToken)(failure.message)
 
 
 def _id_of(identity: Any) -> str | None:

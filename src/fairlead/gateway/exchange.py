@@ -77,6 +77,8 @@ class Exchange:
 def made_by(answer: Any) -> str | None:
     """The id of what an answer says was made, if it says so."""
     data = answer.data if isinstance(answer, Answer) else None
-    if not isinstance(data, dict):
-        return None
-    return next((data[name] for name in _IDS if isinstance(data.get(name), str)), None)
+    if type(data) is dict:
+        for name in _IDS:
+            if type(id := data.get(name)) is str:
+                return id
+    return None

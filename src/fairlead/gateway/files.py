@@ -319,7 +319,11 @@ async def _pieces(call: Call, largest: int) -> AsyncIterator[bytes]:
     assert receive is not None
     waiting, size = bytearray(), 0
     while True:
-        message = await receive()
+        try:
+            async with asyncio.timeout(call.gateway.patience):
+                message = await receive()
+        except TimeoutError:
+            raise InvalidBody("The file's next bytes did not come in time. Upload it again.") from None
         if message["type"] == "http.disconnect":
             raise Disconnected
         body: bytes = message.get("body", b"")

@@ -8,7 +8,6 @@ Each route is a function in a module of its own; this one knows no agent, no tas
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from fairlead.failures.failure import lookup
 from fairlead.failures.gateway import (
     AgentNotFound,
     GatewayFailure,
-    InternalError,
+    InvalidBody,
     InvalidParam,
     PayloadTooLarge,
     RateLimited,
@@ -34,6 +33,7 @@ from fairlead.gateway.callers import Callers
 from fairlead.gateway.exchange import CALLER, MADE, Exchange, made_by
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Streams
+from fairlead.gateway.turns import in_time
 from fairlead.outgoing import Guard
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fairlead.tasks import Tasks
 
 #: Where the gateway's addresses begin.
-PREFIXES: Final = ("/api/v1/", "/a2a/", "/agents/", "/v1/")
+PREFIXES: Final = ("/api/v1/", "/a2a/", "/agents/", "/v1/", "/spec/", "/version")
 JSON: Final = b"application/json"
 SSE: Final = b"text/event-stream"
 #: The modules that have routes, each in `ROUTES`.
@@ -123,6 +123,8 @@ class Gateway:
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
         self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
+        #: Seconds that a request's body may take: whoever is slow takes a place that others could have.
+        self.patience = 60.0
         #: Requests that are being served.
         self.in_flight = 0
         #: Streams that stay open.
@@ -234,15 +236,16 @@ class Gateway:
             if found is None:
                 raise AgentNotFound("There is nothing at this address.")
             call = await self._admitted(request, request_id, found, receive)
-            answering = _answered(found.route, call)
+            answering = found.route.handler(call)
             answer = await (answering if found.route.raw else while_connected(answering, receive))
         except Failure as failure:
             await self._refuse(failure, request, found, headers, send)
         except Disconnected:
             raise
         except Exception as exc:
-            report("The gateway failed.")
-            await self._refuse(InternalError(cause=exc), request, found, headers, send)
+            at = f" at {found.route.name}" if isinstance(found, Match) else ""
+            report(f"The gateway failed{at}.")
+            await self._refuse(from_exception(exc), request, found, headers, send)
         else:
             request.scope[MADE] = made_by(answer)
             if isinstance(answer, Frames):
@@ -263,21 +266,22 @@ class Gateway:
         caller = Caller("") if route.open else await self.callers.of(request, of_agent=route.of_agent)
         request.scope[CALLER] = caller
         # Those who need no key are told apart by where they come from.
-        await self._counted(Caller(f"from {request.client}") if route.open else caller, route)
+        who = Caller(f"from {request.client}") if route.open else caller
+        if self.in_flight > self.most:
+            raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
+        if route.counted and not self.callers.counted(who, route.name):
+            await self.callers.count(who, route.name, self.per_minute)
         if route.raw:
             return Call(self, request, caller, found.params, request_id, receive)
         try:
-            request.body = await read_body(request.scope, receive, route.body)
+            request.body = await in_time(read_body(request.scope, receive, route.body), self.patience)
+        except TimeoutError:
+            words = f"The request's body did not come within {self.patience:g} seconds."
+            raise InvalidBody(words) from None
         except Failure:
             words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
             raise PayloadTooLarge(words) from None
         return Call(self, request, caller, found.params, request_id)
-
-    async def _counted(self, caller: Caller, route: Route) -> None:
-        if self.in_flight > self.most:
-            raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
-        if route.counted:
-            await self.callers.count(caller, route.name, self.per_minute)
 
     async def _refuse(
         self,
@@ -314,18 +318,6 @@ def routes() -> list[Route]:
     from importlib import import_module
 
     return [route for name in MODULES for route in import_module(f"fairlead.gateway.{name}").ROUTES]
-
-
-async def _answered(route: Route, call: Call) -> Answer | Frames | Content | Served:
-    try:
-        return await route.handler(call)
-    except (asyncio.CancelledError, Disconnected):
-        raise
-    except Exception as exc:
-        if isinstance(exc, Failure):
-            raise
-        report(f"The gateway failed at {route.name}.")
-        raise from_exception(exc) from exc
 
 
 async def _reply(answer: Answer, headers: Headers, send: Send) -> None:

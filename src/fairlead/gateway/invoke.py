@@ -114,7 +114,7 @@ async def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn
         continued=given is not None,
         message_id=key_of(body) or new_id(),
         metadata=metadata_of(body),
-        attachments=await files_of(call, body),
+        attachments=() if body.get("attachments") is None else await files_of(call, body),
         timeout=_wait(body),
     )
 

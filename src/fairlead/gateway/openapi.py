@@ -171,4 +171,14 @@ async def get_openapi(call: Call) -> Answer:
     return Answer(_made(f"{gateway.app.name}: agents", server), flat=True)
 
 
-ROUTES: Final = (Route("GET", "/api/v1/openapi.json", get_openapi, "getOpenApi", open=True),)
+async def get_version(call: Call) -> Answer:
+    app = call.gateway.app
+    return Answer({"name": app.name, "version": app.version, "contract": CONTRACT}, flat=True)
+
+
+ROUTES: Final = (
+    Route("GET", "/api/v1/openapi.json", get_openapi, "getOpenApi", open=True),
+    # Where the published contract has them, for programs that look before they have a key.
+    Route("GET", "/spec/openapi.json", get_openapi, "getSpec", open=True),
+    Route("GET", "/version", get_version, "getVersion", open=True),
+)

@@ -76,8 +76,8 @@ class Recorder:
     def __init__(self, gateway: Gateway) -> None:
         self._app = gateway.app
         self._metrics = gateway.metrics
-        #: By their tasks' ids.
-        self._waiting: dict[str, Record] = {}
+        #: Rows as they are entered, by their tasks' ids: texts, which the collector of garbage does not look at.
+        self._waiting: dict[str, str] = {}
         self._writer: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         #: Set whenever a batch has been written.
@@ -92,13 +92,21 @@ class Recorder:
         """Write a record soon. None for `last` says that nobody waited for the end."""
         record.last, record.ended = last, self._app.wall()
         self._metrics.turn(record.turn.agent.id, outcome_of(last))
-        self._waiting[record.id] = record
+        row = self._row(record)
+        if row is None:
+            return
+        self._waiting[record.id] = row
         if self._writer is None:
             self._writer = asyncio.ensure_future(self._write())
 
+    @property
+    def full(self) -> bool:
+        """Whether too many records are still to be written."""
+        return len(self._waiting) >= MOST
+
     async def room(self) -> None:
-        """Wait while too many records are still to be written."""
-        while len(self._waiting) >= MOST:
+        """Wait while it is full."""
+        while self.full:
             await self._written()
 
     async def flush(self) -> None:
@@ -163,26 +171,24 @@ class Recorder:
                     )
                     hurry.cancel()
                 self._hurry.clear()
-                batch = list(self._waiting.values())
+                batch = dict(self._waiting)
                 try:
-                    await self._enter([row for record in batch if (row := self._row(record)) is not None])
+                    await self._enter(list(batch.values()))
                 except Exception:
                     # What can never be written must not keep others from it.
                     report("Invokes could not be recorded.")
-                for record in batch:
-                    self._waiting.pop(record.id, None)
+                for id, row in batch.items():
+                    if self._waiting.get(id) is row:
+                        del self._waiting[id]
                 self._wrote.set()
                 self._wrote = asyncio.Event()
         finally:
             self._writer = None
 
-    async def _enter(self, rows: list[list[Any]]) -> None:
+    async def _enter(self, rows: list[str]) -> None:
         """Write records; one that the store refuses is left out, and the others are not."""
         # One statement for all of them: a thread that runs many gets in the way of the event loop each time.
-        spelled = dumps(rows)
-        if "\\u0000" in spelled:
-            spelled = dumps(_writable(rows))
-        spelled = writable(spelled)
+        spelled = f"[{','.join(rows)}]"
         while True:
             try:
                 await self._app.store.write(lambda tx: tx.run(SQL.record, rows=spelled))
@@ -199,14 +205,16 @@ class Recorder:
         await self._enter(rows[:half])
         await self._enter(rows[half:])
 
-    def _row(self, record: Record) -> list[Any] | None:
+    def _row(self, record: Record) -> str | None:
+        turn = record.turn
         try:
             told = _told(record, self._app.redactor)
+            row = [record.id, turn.agent.id, turn.caller.owner, record.begun, told]
+            spelled = dumps(row)
+            return writable(dumps(_writable(row)) if "\\u0000" in spelled else spelled)
         except Exception:
             report("An invoke could not be recorded.")
             return None
-        turn = record.turn
-        return [record.id, turn.agent.id, turn.caller.owner, record.begun, told]
 
 
 async def recorded(gateway: Gateway, turn: Turn) -> AsyncIterator[Said | Ended]:
@@ -232,7 +240,8 @@ async def recorded(gateway: Gateway, turn: Turn) -> AsyncIterator[Said | Ended]:
 async def whole(gateway: Gateway, turn: Turn) -> Ended:
     """The same, for those who only wait for the end."""
     recorder = gateway.recorder
-    await recorder.room()
+    if recorder.full:
+        await recorder.room()
     record = recorder.begin(turn)
     try:
         last = await turns.whole(gateway, turn, record.keep)

@@ -9,6 +9,9 @@ from urllib.parse import unquote
 from fairlead.gateway.call import Route
 
 _ANY: Final = "*"
+#: Paths that are remembered, and how long one of them may be.
+_MOST: Final = 1000
+_LONGEST: Final = 200
 
 
 class Match(NamedTuple):
@@ -23,6 +26,8 @@ class Router:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root: dict[str, Any] = {}
+        #: Routes of paths that came before.
+        self._known: dict[tuple[str, str], Match] = {}
         for route in routes:
             node = self._root
             for step in route.path.strip("/").split("/"):
@@ -32,6 +37,9 @@ class Router:
 
     def find(self, method: str, path: str) -> Match | list[str] | None:
         """The route; the methods that the path does take, where it does not take this one; None for no such path."""
+        known = self._known.get((method, path))
+        if known is not None:
+            return known
         node, values = self._root, []
         for step in path.strip("/").split("/"):
             following = node.get(step) if step else None
@@ -48,4 +56,9 @@ class Router:
         if found is None:
             return sorted(served)
         route, names = found
-        return Match(route, dict(zip(names, values, strict=True)))
+        match = Match(route, dict(zip(names, values, strict=True)))
+        if len(path) <= _LONGEST:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[method, path] = match
+        return match

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 from fairlead._json import dumps, loads
 from fairlead.actions import Action
@@ -28,7 +27,7 @@ from fairlead.failures.gateway import (
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import Caller
 from fairlead.surfaces.http.disconnect import carried_on
-from fairlead.surfaces.talking import CONVERSATION, keeps_conversations, message_member
+from fairlead.surfaces.talking import CONVERSATION
 
 if TYPE_CHECKING:
     from fairlead.agents.models.model import Message
@@ -123,7 +122,7 @@ async def whole(gateway: Gateway, turn: Turn, kept: Keeper | None = None) -> End
             result = await in_time(calling, turn.timeout)
         except TimeoutError:
             return Ended(failure=sentinel("Timeout"))
-        return ended(result.data, result.failure, result.meta)
+        return ended(result.data, result.failure, result.told_meta)
     last: Ended | None = None
     async for each in run(gateway, turn, heard=False):
         last = each if isinstance(each, Ended) else last
@@ -177,14 +176,13 @@ async def _local(
 
 def check(turn: Turn) -> None:
     """Raises InvalidBody where an agent of the app takes more than words, and the message does not say it."""
-    if turn.agent.action is not None and _face(turn.agent.action)[0] is None:
+    if turn.agent.action is not None and turn.agent.face[0] is None:
         _input(turn)
 
 
 def _input(turn: Turn) -> dict[str, Any]:
     """What an agent of the app is given: the words where it wants them, or an object where it takes more than words."""
-    assert turn.agent.action is not None
-    member, keeps = _face(turn.agent.action)
+    member, keeps = turn.agent.face
     prompt = turn.message
     if turn.attachments:
         from fairlead.gateway import files
@@ -204,17 +202,6 @@ def _object(message: str) -> dict[str, Any]:
     if type(given) is not dict:
         raise InvalidBody("This agent takes a JSON object as its message.", field="message")
     return {name: value for name, value in given.items() if name != CONVERSATION}
-
-
-def _face(action: Action[..., Any]) -> tuple[str | None, bool]:
-    """Where a message goes in an agent's input, and whether it can be told which conversation to go on with."""
-    known = _FACES.get(action)
-    if known is None:
-        known = _FACES[action] = message_member(action), keeps_conversations(action)
-    return known
-
-
-_FACES: Final[WeakKeyDictionary[Action[..., Any], tuple[str | None, bool]]] = WeakKeyDictionary()
 
 
 def _options(turn: Turn, kept: Keeper | None) -> dict[str, Any]:

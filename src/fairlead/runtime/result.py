@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.failures import Failure
@@ -60,6 +61,11 @@ class Result:
     @property
     def artifacts(self) -> list[dict[str, Any]]:
         return list(self._context._artifacts or ())
+
+    @property
+    def told_meta(self) -> Mapping[str, Any]:
+        """What the action itself told beside its result: a part of `meta`, at no cost."""
+        return self._context.told_meta
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -76,7 +76,12 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     for name, value in scope["headers"]:
         if name == b"content-length":
             check_length(value, limit)
-    return await rest_of_body(await receive(), receive, limit)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    # Most bodies come in one piece.
+    if message["type"] == "http.request" and not message.get("more_body") and len(body) <= limit:
+        return body
+    return await rest_of_body(message, receive, limit)
 
 
 def check_length(declared: bytes, limit: int) -> None:

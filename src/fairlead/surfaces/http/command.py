@@ -185,7 +185,8 @@ def _announce(
     if agents_of(app):
         say(f"Whoever asks agents there needs a key: {program.spelled} keys new NAME")
     if not known:
-        say("There are no keys or tokens: every caller is anonymous, and only this machine can call.")
+        why = "All else needs none" if agents_of(app) else "There are no keys or tokens"
+        say(f"{why}: every caller is anonymous, and only this machine can call.")
 
 
 def _openapi(program: Program, arguments: list[str]) -> int:
