@@ -1,6 +1,7 @@
 """Pipelines that outlive their process: what a step gave is kept, and what is known is not done again."""
 
 import asyncio
+import base64
 import json
 import signal
 import subprocess
@@ -12,10 +13,18 @@ from pathlib import Path
 import pytest
 
 from fairlead.pipelines.durable import SQL
+from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
 from servers import ends_with_us
 
+#: A database that others share says where its key is.
+KEY = base64.b64encode(bytes(range(32))).decode()
 StartProcess = Callable[[], "subprocess.Popen[str]"]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_SECRET_KEY", KEY)
 
 
 @pytest.fixture
@@ -106,6 +115,38 @@ async def test_steps_are_forgotten_when_their_task_has_ended(tmp_path: Path, sto
     assert len(kept) == 3
     await app.store.write(lambda tx: tx.run(SQL.forget_ended))
     assert await app.store.read(lambda tx: tx.all(SQL.steps, task=task.id)) == []
+    app.store.close()
+
+
+async def test_what_is_remembered_is_not_to_be_read_without_the_key(tmp_path: Path, store_url: str) -> None:
+    app = build(tmp_path, store_url)
+    async with app.tasks.worker():
+        task = await app.tasks.submit("order", {"item": "umbrella"})
+        assert (await app.tasks.wait(task.id)).data == "sold 1"
+    kept = await app.store.read(lambda tx: tx.all(SQL.steps, task=task.id))
+    assert [sealed.split(".")[0] for _, sealed in kept] == ["sealed1"] * 3
+    assert not any("umbrella" in str(row) or "sold" in str(row) for row in kept)
+    app.store.close()
+
+
+async def test_a_step_that_was_moved_or_changed_is_refused(
+    tmp_path: Path, store_url: str, process: StartProcess
+) -> None:
+    app = build(tmp_path, store_url)
+    (tmp_path / "where").write_text("ship sold 1")
+    task = await app.tasks.submit("order", {"item": "a"}, max_attempts=5)
+    first = process()
+    assert await asyncio.to_thread(_line, first, "stuck")
+    first.kill()
+    (one, sealed), (other, _) = await app.store.read(lambda tx: tx.all(SQL.steps, task=task.id))
+    change = Statement.of("UPDATE pipeline_steps SET result = :result WHERE task = :task AND step = :step")
+    await app.store.write(lambda tx: tx.run(change, task=task.id, step=other, result=sealed))
+    process()
+    ended = await app.tasks.wait(task.id)
+    assert ended.failure is not None
+    assert one != other
+    # Nothing was done on the word of whoever changed it.
+    assert done(tmp_path) == ["pay a", "ask 1"]
     app.store.close()
 
 

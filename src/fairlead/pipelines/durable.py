@@ -2,7 +2,7 @@
 
 When a process dies, the task's next run sends the same messages in: steps that are known are not done again, and the
 rest is done now. So each message goes through at least once, and an action is called with the same idempotency key
-each time: with keys in the store, what it has done is done once.
+each time: with keys in the store, what it has done is done once. What steps gave is sealed with the store's key.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
@@ -21,6 +22,7 @@ from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Run
 from fairlead.pipelines.schemas import schema_of
 from fairlead.runtime import Context
+from fairlead.store.secrets import Secrets
 from fairlead.store.statements import statements
 from fairlead.store.store import Store, Tx
 from fairlead.tasks import ledger
@@ -35,20 +37,24 @@ SQL: Final = statements(__file__, "steps.sql")
 _LEASE: Final = 3.0
 #: How often a run may lose its process.
 _ATTEMPTS: Final = 1000
+#: The key of each store, which is asked for once.
+_SECRETS: Final[WeakKeyDictionary[Store, Secrets]] = WeakKeyDictionary()
 
 
 class Kept(Memory):
-    """Steps in the store, of one task. One who has lost the task cannot add to them."""
+    """Steps in the store, of one task, sealed. One who has lost the task cannot add to them."""
 
-    def __init__(self, task: TaskRun, store: Store, steps: dict[str, Any]) -> None:
+    def __init__(self, task: TaskRun, store: Store, secrets: Secrets, steps: dict[str, Any]) -> None:
         super().__init__(steps)
         self.run = task.id
         self._task = task
         self._store = store
+        self._secrets = secrets
 
     async def keep(self, step: str, place: str, result: Any) -> None:
         self.steps[step] = result
-        spelled, state = _json.dumps(result), _json.dumps({"steps": len(self.steps), "latest": place})
+        spelled = self._secrets.seal(_json.encode(result), _about(self._task.id, step))
+        state = _json.dumps({"steps": len(self.steps), "latest": place})
 
         def work(tx: Tx) -> None:
             ledger.checkpoint(tx, self._task.held, state)
@@ -77,8 +83,30 @@ async def journal_of(app: App, ctx: Context) -> Journal | None:
 
     if task.attempt == 1 and task.task.run <= 1:
         await store.write(lambda tx: tx.run(SQL.forget_ended))
-    steps = {step: _json.loads(result) for step, result in await store.read(read)}
-    return Journal(Kept(task, store, steps), "" if within is None else f"{within}/")
+    rows = await store.read(read)
+
+    def opened() -> tuple[Secrets, dict[str, Any]]:
+        secrets = _secrets_of(store)
+        # Before anything is spent: without a key, nothing could be kept.
+        secrets.seal(b"", task.id)
+        return secrets, {
+            step: _json.loads(secrets.open(sealed, _about(task.id, step))) for step, sealed in rows
+        }
+
+    secrets, steps = await asyncio.to_thread(opened)
+    return Journal(Kept(task, store, secrets, steps), "" if within is None else f"{within}/")
+
+
+def _secrets_of(store: Store) -> Secrets:
+    known = _SECRETS.get(store)
+    if known is None:
+        known = _SECRETS[store] = Secrets(store)
+    return known
+
+
+def _about(task: str, step: str) -> str:
+    """What a sealed step belongs to: it opens nowhere else."""
+    return f"pipeline step:{task}:{step}"
 
 
 def stream_action(app: App, main: Process, name: str, **settings: Any) -> Action[..., Any]:
