@@ -20,7 +20,7 @@ from fairlead.plugins.fences import Fence, fence_here
 from fairlead.plugins.process import Limits, ProcessRunner
 from fairlead.tools.bubblewrap import bubblewrap
 from plugins.conftest import Compiled
-from plugins.native_kit import below, gone, status
+from plugins.native_kit import below, folder_of, gone, status
 
 Make = Callable[..., ProcessRunner]
 
@@ -276,6 +276,23 @@ async def test_threads_end_at_the_limit_of_memory(process_runner: Make, hostile:
 
 async def test_a_file_ends_at_the_limit(process_runner: Make, hostile: Path) -> None:
     assert await invoke(process_runner(hostile), "fill_disk", "large") == "ftruncate: EFBIG"
+
+
+@pytest.mark.parametrize("how", ["large", "unseen", "empty"])
+async def test_a_folder_that_is_filled_ends_the_plugin_and_is_emptied(
+    process_runner: Make, hostile: Path, how: str
+) -> None:
+    limits = Limits(folder=1_000_000, files=100)
+    runner = process_runner(hostile, limits=limits if how == "empty" else Limits(folder=1_000_000))
+    await runner.start()
+    first = folder_of(runner.pid or 0)
+    with pytest.raises(Failure, match="keeps more than") as full:
+        pytest.fail(await invoke(runner, "fill_folder", how))
+    assert full.value.kind is Kind.unavailable
+    assert await invoke(runner, "fine", "still here") == "still here"
+    assert folder_of(runner.pid or 0) != first
+    await runner.stop()
+    assert not first.exists()
 
 
 async def test_the_process_is_limited_and_has_no_privileges(process_runner: Make, hostile: Path) -> None:

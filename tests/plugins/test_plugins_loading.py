@@ -396,6 +396,20 @@ async def test_a_plugin_that_falls_later_is_started_again_until_it_falls_too_oft
         assert (await app.invoke("work", {})).ok
 
 
+async def test_a_fall_is_a_line_in_insights(tmp_path: Path) -> None:
+    from fairlead.plugins.logs import Wanted
+    from fairlead.plugins.services import Shared
+
+    app = App("demo")
+    app.add_plugin(made(tmp_path, tools=["fall"]))
+    async with app:
+        await refusal(app, "fall")
+        insights = Shared.of(app).insights
+        await asyncio.to_thread(insights.flush)
+        lines = await insights.page(Wanted(plugin=ID, text="fell"))
+    assert [line.title for line in lines] == ["LOG [ERROR] The plugin fell: its process ended by SIGABRT"]
+
+
 async def test_falls_that_are_far_apart_are_forgiven(tmp_path: Path, quarantine: Quarantine) -> None:
     from fairlead.testing import FixedClock
 

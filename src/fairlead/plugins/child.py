@@ -15,13 +15,13 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import HostFailure, HostTimeout
-from fairlead.plugins import fences, frames
+from fairlead.plugins import fences, frames, scratch
 from fairlead.plugins.lanes import BRIEF, Label, Lane, Said
 from fairlead.plugins.runner import Frame, Services
 
@@ -41,16 +41,19 @@ While = Literal["load", "call", "idle"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plugin's process may use at most: bytes of memory and of a file, and open files."""
+    """What a plugin's process may use at most: bytes of memory and of a file, open files, and its folder."""
 
     data: int = 2 * 1024**3
     fsize: int = 1024**3
     nofile: int = 512
     core: int = 0
+    #: All files in its folder together, and how many; looked at from outside.
+    folder: int = 1024**3
+    files: int = 10_000
 
     def told(self) -> str:
         """As the helper reads them."""
-        return " ".join(f"{each.name}={getattr(self, each.name)}" for each in fields(self))
+        return " ".join(f"{name}={getattr(self, name)}" for name in ("data", "fsize", "nofile", "core"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,10 @@ class Child:
         self._force: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
         self._words = b""
+        #: Whether its folder held more than it may.
+        self.overfull = False
         self._start()
+        self._look = self.loop.call_later(scratch.EVERY, self._look_at_folder)
 
     def _start(self) -> None:
         plan = self.plan
@@ -152,6 +158,24 @@ class Child:
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._died)
+
+    def _look_at_folder(self) -> None:
+        """On a thread: there may be much to look at."""
+        limits = self.plan.limits
+        looking = self.loop.run_in_executor(
+            None, scratch.too_much, self.plan.scratch, self.pid, limits.folder, limits.files
+        )
+        looking.add_done_callback(self._looked)
+
+    def _looked(self, looking: asyncio.Future[str | None]) -> None:
+        if self.over is not None or looking.cancelled():
+            return
+        what = None if looking.exception() else looking.result()
+        if what is None:
+            self._look = self.loop.call_later(scratch.EVERY, self._look_at_folder)
+        else:
+            self.overfull = True
+            self.misbehaved(what)
 
     async def load(self) -> list[bytes | None]:
         """Have the fence put up and the plugin loaded; gives its version of the interface, its offers and manifest."""
@@ -397,6 +421,7 @@ class Child:
 
     def _give_up(self, why: Failure) -> None:
         self.over = why
+        self._look.cancel()
         self._left.set()
         self.while_: While = "load" if self.loading else "call" if self.busy else "idle"
         for task in tuple(self.tasks):

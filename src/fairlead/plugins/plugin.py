@@ -333,6 +333,8 @@ class Plugin:
         if exit.reason != "crash":
             return
         self.log.warning("Plugin %r fell: %s", self.id, exit.text)
+        if self._host is not None:
+            self._host.services.fell(exit.text, exit.last_words)
         if self._phase is not None:
             self._fall = exit.text
             return

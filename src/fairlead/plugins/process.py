@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import ContextUnavailable, HostFailure, NotSupported
-from fairlead.plugins import fences, frames, slots
+from fairlead.plugins import fences, frames, scratch, slots
 from fairlead.plugins.child import Child, Exit, Limits, Plan, told
 from fairlead.plugins.lanes import Label, Said
 from fairlead.plugins.runner import Answer, Frame, Services, Started
@@ -27,7 +24,6 @@ __all__ = ["Exit", "Limits", "ProcessRunner"]
 
 #: Seconds for a plugin to take itself down.
 DESTROYING: Final = 5.0
-_SCRATCH: Final = "fairlead-plugin-"
 
 
 class ProcessRunner:
@@ -59,6 +55,8 @@ class ProcessRunner:
         self._child: Child | None = None
         self._started: Started | None = None
         self._scratch: Path | None = None
+        #: Folders that were filled, on their way out.
+        self._removing: list[asyncio.Future[None]] = []
         self._starting: asyncio.Task[Started] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._one_value_at_a_time = asyncio.Lock()
@@ -88,8 +86,9 @@ class ProcessRunner:
     async def _begin(self) -> Started:
         if self._before_start is not None:
             self._before_start()
-        if self._scratch is None:
-            self._scratch = _new_scratch()
+        # One that was filled goes with its process, which may not have ended yet.
+        if self._scratch is None or any(each.overfull for each in self._alive):
+            self._scratch = scratch.make()
         fence = self._fence or fences.fence_here().kind
         plan = Plan(self.plugin, self._library, self._folder, self._scratch, self._allow, self._limits, fence)
         try:
@@ -129,6 +128,10 @@ class ProcessRunner:
         self._alive.discard(child)
         if self._child is child:
             self._child = None
+        if child.overfull:
+            if self._scratch == child.plan.scratch:
+                self._scratch = None
+            self._removing.append(child.loop.run_in_executor(None, scratch.remove, child.plan.scratch))
         if self._on_exit is not None:
             self._on_exit(exit)
 
@@ -234,8 +237,9 @@ class ProcessRunner:
             await child.quit()
         for each in tuple(self._alive):
             await asyncio.shield(each.exited)
+        await asyncio.gather(*self._removing)
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            scratch.remove(self._scratch)
 
     def _shut_down(self) -> Failure:
         return HostFailure(
@@ -251,15 +255,3 @@ class _Nobody:
 
     async def stream(self, request: str | None, frame: Frame, chunk: object) -> str | None:
         raise ContextUnavailable(f"The plugin {frame.plugin!r} has been taken down.")
-
-
-def _new_scratch() -> Path:
-    """A folder of the plugin's own; those of hosts that ended without a word go."""
-    shared = Path(tempfile.gettempdir())
-    for left in shared.glob(f"{_SCRATCH}*"):
-        pid = left.name.removeprefix(_SCRATCH).partition("-")[0]
-        # Another host may be removing it as well.
-        with contextlib.suppress(OSError):
-            if pid.isdigit() and not os.path.exists(f"/proc/{pid}") and left.stat().st_uid == os.getuid():
-                shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))

@@ -30,7 +30,7 @@ from fairlead.plugins.delivery import Delivery
 from fairlead.plugins.files import Files
 from fairlead.plugins.http import PER_MINUTE, Http
 from fairlead.plugins.limits import Window
-from fairlead.plugins.logs import WARN, Insights
+from fairlead.plugins.logs import ERROR, WARN, Insights
 from fairlead.plugins.runner import Answer, Frame
 from fairlead.plugins.warnings import Warned, Warnings
 from fairlead.runtime.hooks import report
@@ -156,6 +156,11 @@ class Services:
         """The plugin's process is gone: what it left open is undone."""
         self.database.abandon()
 
+    def fell(self, why: str, last_words: str) -> None:
+        """The plugin's process broke; what it printed last is told, too."""
+        said = dumps({"last_words": last_words}) if last_words else None
+        self.insights.log(self.plugin, None, ERROR, f"The plugin fell: {why}", said)
+
     async def close(self) -> None:
         """Refuse SQL from now on, let go of the database and of connections, and write the last lines."""
         await self.http.close()
@@ -174,7 +179,7 @@ class Services:
         except Failure as failure:
             entry = slots.SLOTS[slot]
             name = entry.name if entry is not None else str(slot)
-            self.insights.log(self.plugin, None, 4, f"{name} failed: {failure.message}")
+            self.insights.log(self.plugin, None, ERROR, f"{name} failed: {failure.message}")
             return None
 
     async def _told(self, slot: int, args: Args, frame: Frame) -> str | None:

@@ -103,6 +103,24 @@ static char *fill_disk(const char *path) {
     return answer;
 }
 
+/* File after file, or one that nobody sees any more; and then wait to be found out. */
+static char *fill_folder(const char *how) {
+    static char block[1 << 16];
+    char name[32];
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "%s-%d", how, strcmp(how, "unseen") ? i : 0);
+        int fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        if (fd < 0 || (!strcmp(how, "empty") ? 0 : write(fd, block, sizeof block)) < 0)
+            return told("write", -1);
+        if (strcmp(how, "unseen"))
+            close(fd);
+        else
+            unlink(name);
+    }
+    for (;;)
+        pause();
+}
+
 static char *change_file(const char *path) {
     char *all = strdup("");
     add(&all, told("chmod", chmod(path, 0777)));
@@ -492,6 +510,8 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         return list(payload);
     if (IS("fill_disk"))
         return fill_disk(payload);
+    if (IS("fill_folder"))
+        return fill_folder(payload);
     if (IS("change_file"))
         return change_file(payload);
     if (IS("link"))
