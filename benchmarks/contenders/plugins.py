@@ -133,9 +133,11 @@ def plain_insert() -> Batch:
     """Rows into SQLCipher by its own module, one statement each, with the settings that plugins have."""
     import sqlcipher3
 
+    from fairlead.plugins.database import PRAGMAS
+
     connection = sqlcipher3.connect(str(_folder() / "plain.db"), isolation_level=None)
     connection.execute(f"PRAGMA key = \"x'{KEY.hex()}'\"")
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "temp_store = MEMORY"):
+    for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(TABLE)
 

@@ -4,7 +4,7 @@ Where it does not pay, because the machine is busy or the other side slow, it is
 The helper process loads this file alone, so it imports next to nothing.
 """
 
-import os
+from os import read, sched_yield
 from time import monotonic
 
 #: Seconds in which an answer is worth waiting for on the spot.
@@ -25,16 +25,19 @@ class Awake:
         if self._luck <= 0:
             self._luck = self._luck - 1 if self._luck > -4 * _LUCK else 1
             return None
-        until = monotonic() + SOON
+        until, tries = monotonic() + SOON, 0
         while True:
             try:
-                data = os.read(fd, _READ_AT_ONCE)
+                data = read(fd, _READ_AT_ONCE)
             except BlockingIOError:
+                tries += 1
+                if tries & 3:
+                    continue
                 if monotonic() > until:
                     self._luck -= 1
                     return None
                 # The other side may share this core.
-                os.sched_yield()
+                sched_yield()
             else:
                 self._luck = _LUCK
                 return data

@@ -50,11 +50,13 @@ _SIGNS: Final = ":@$"
 #: What is bound as its JSON; truths are bound as 1 and 0 by themselves.
 _NESTED: Final = (list, dict)
 _PATIENCE: Final = "busy_timeout = 5000"
-_PRAGMAS: Final = (
+PRAGMAS: Final = (
     "journal_mode = WAL",
     "synchronous = NORMAL",
     "foreign_keys = ON",
     "temp_store = MEMORY",
+    # Pages of the log before they are moved to the file, which is a fifth of what small writes cost if done as usual.
+    "wal_autocheckpoint = 4000",
     _PATIENCE,
 )
 
@@ -282,7 +284,7 @@ class Database:
         connection = dbapi2.connect(str(self.file), isolation_level=None, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA key = \"x'{self._key().hex()}'\"")
-            for pragma in _PRAGMAS:
+            for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}").close()
             connection.execute(f"PRAGMA hard_heap_limit = {_HEAP}").close()
             self._cap(connection)

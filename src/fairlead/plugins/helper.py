@@ -50,7 +50,7 @@ class Lane:
 
     def receive(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
         """The next frame; does not return when there is none any more."""
-        data = self._rest or self._read()
+        data = self._rest or self._awake.read(self.reader) or self._read()
         size = frames.size(data)
         if len(data) == size:
             self._rest = b""
@@ -66,11 +66,9 @@ class Lane:
         return frames.unpack_order(data[:size])
 
     def _read(self) -> bytes:
-        data = self._awake.read(self.reader)
-        if data is None:
-            os.set_blocking(self.reader, True)
-            data = os.read(self.reader, _READ_AT_ONCE)
-            os.set_blocking(self.reader, False)
+        os.set_blocking(self.reader, True)
+        data = os.read(self.reader, _READ_AT_ONCE)
+        os.set_blocking(self.reader, False)
         if not data:
             # The host has closed the lane; whether it has gone altogether, the control socket tells.
             _wait_for_the_end()

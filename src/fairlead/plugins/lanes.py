@@ -400,7 +400,8 @@ def _sql_in(data: bytes) -> tuple[int, tuple[str | None, ...]] | None:
         return None
     if kind != frames.HOST or number not in _SQL or len(strings) != 2:
         return None
-    return number, tuple(map(maybe_text, strings))
+    sql, params = strings
+    return number, (maybe_text(sql), maybe_text(params))
 
 
 def refusal(slot: slots.Slot, exc: BaseException) -> str | None:
