@@ -110,7 +110,10 @@ def _report_unless_cancelled() -> None:
 
 
 def report(message: str) -> None:
-    """Log the exception being handled, where the developer looks for it."""
+    """Log the exception being handled, where the developer looks for it, without the secrets in its words."""
     import logging
+    from traceback import format_exc
 
-    logging.getLogger("fairlead").warning(message, exc_info=True)
+    from fairlead.failures.redaction import DEFAULT
+
+    logging.getLogger("fairlead").warning("%s\n%s", message, DEFAULT.text(format_exc().rstrip()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from fairlead.actions import Action
+from fairlead.failures.redaction import DEFAULT
 from fairlead.store import Secrets, Store
 
 _MARK: Final = "sealed1."
@@ -45,7 +47,8 @@ def holds_secrets(action: Action[..., Any]) -> bool:
     """Whether the action's input has fields that must not be seen."""
     known = _SECRET.get(action)
     if known is None:
-        known = _SECRET[action] = _is_secret(action.input.json_schema)
+        schema = action.input.json_schema
+        known = _SECRET[action] = _is_secret(schema) or (_names_secrets(schema) and _can_seal())
     return known
 
 
@@ -53,6 +56,22 @@ def _is_secret(schema: Any) -> bool:
     if isinstance(schema, dict):
         return schema.get("writeOnly") is True or any(map(_is_secret, schema.values()))
     return isinstance(schema, list) and any(map(_is_secret, schema))
+
+
+def _names_secrets(schema: Any) -> bool:
+    """Whether a field has the name of a secret, which is hidden wherever it is shown."""
+    if isinstance(schema, list):
+        return any(map(_names_secrets, schema))
+    if not isinstance(schema, dict):
+        return False
+    properties = schema.get("properties")
+    names = dict.fromkeys(properties, "shown") if isinstance(properties, dict) else {}
+    return DEFAULT.value(names) != names or any(map(_names_secrets, schema.values()))
+
+
+def _can_seal() -> bool:
+    # What is declared a secret is sealed or refused; a name alone stops no program that has nothing to seal with.
+    return find_spec("cryptography") is not None
 
 
 def _about(id: str) -> str:

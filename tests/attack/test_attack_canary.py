@@ -1,0 +1,164 @@
+"""One secret, put wherever secrets go in, and looked for wherever anything comes out: answers, logs, events, files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from fairlead import App, Context
+from fairlead.agents import Agent
+from fairlead.agents.models.model import Request
+from fairlead.agents.models.script import ScriptModel, call
+from fairlead.gateway.keys import Keys
+from fairlead.outgoing import Guard
+from fairlead.store import Secrets
+from fairlead.testing.asgi import request
+from gateway.site_under_test import PATIENCE, serving, working
+
+CANARY = "canary7f3a9c51e2"
+JSON = {
+    "host": "localhost",
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
+
+def built(folder: Path) -> App:
+    app = App("aviary", store=f"sqlite:///{folder}/store.db")
+
+    @app.action(side_effects="write", requires_confirmation=True)
+    async def login(user: str, password: str, pin: SecretStr, ctx: Context) -> None:
+        """Log in, badly."""
+        await ctx.logger.info(
+            "Logging in", password=password, headers={"authorization": f"Bearer {password}"}
+        )
+        raise RuntimeError(f"could not log in: password={password} at https://{user}:{password}@db.example/")
+
+    @app.action(side_effects="write")
+    async def keep(user: str, api_key: str, pin: SecretStr, ctx: Context) -> str:
+        """Take a key, and tell what was done with it."""
+        await ctx.progress.report(f"token={api_key}", 50)
+        await ctx.logger.warn(f"api_key={api_key}")
+        return user
+
+    @app.action(side_effects="write")
+    async def note(password: str) -> None:
+        """Take a secret that only its name tells."""
+
+    def script(asked: Request) -> Any:
+        last = asked.messages[-1]
+        return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin="0000")
+
+    app.add(Agent("helper", model=ScriptModel(script, record=False), instructions="Help.", tools=["keep"]))
+    return app
+
+
+async def by_every_surface(app: App) -> list[str]:
+    """What callers are told, with the canary in inputs, metadata, keys and headers."""
+    given = {"user": "ann", "password": CANARY, "pin": CANARY}
+    wrong = {"user": 1, "password": [CANARY], "pin": CANARY, "api_key": CANARY}
+    site = app.http(include_destructive=True)
+    told: list[Any] = []
+    for input in (given, wrong):
+        body = {"input": input, "confirm": True, "metadata": {"token": CANARY}, "auth": {"token": CANARY}}
+        call = {**body, "action": "login"}
+        headers = {**JSON, "authorization": f"Bearer {CANARY}", "cookie": f"session={CANARY}"}
+        rpc = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "login", "arguments": input},
+        }
+        for path, sent in (
+            ("/fairlead/actions/login/invoke", body),
+            ("/fairlead/actions/login/stream", body),
+            ("/fairlead/batch", {"calls": [call]}),
+            ("/mcp", rpc),
+        ):
+            answer = await request(site, "POST", path, json.dumps(sent).encode(), headers)
+            told += [answer.headers, answer.body.decode()]
+        runner = app.json_runner(auth={"token": CANARY})
+        told.append(await runner.invoke(call))
+        function = {
+            "id": "1",
+            "type": "function",
+            "function": {"name": "login", "arguments": json.dumps(input)},
+        }
+        told.append(await app.tools("openai").execute(function, confirm=True, auth={"token": CANARY}))
+        told += [event async for event in app.stream("login", input, confirm=True, auth={"token": CANARY})]
+        told.append((await app.invoke("login", input, user={"id": "a", "password": CANARY})).to_dict())
+    told.append((await request(site, "GET", "/metrics")).body.decode())
+    return [repr(each) for each in told]
+
+
+async def by_tasks(app: App) -> list[str]:
+    told: list[Any] = []
+    input = {"user": "ann", "api_key": CANARY, "pin": CANARY}
+    tasks = [
+        await app.tasks.submit("keep", input, auth={"token": CANARY}),
+        await app.tasks.submit("note", {"password": CANARY}),
+        await app.tasks.submit("login", {"user": "ann", "password": CANARY, "pin": CANARY}, confirm=True),
+    ]
+    for task in tasks:
+        told += [event async for event in app.tasks.events(task.id)]
+        told.append(await app.tasks.get(task.id))
+    return [str(getattr(each, "data", each)) for each in told] + [
+        str(getattr(each, "failure", "")) for each in told
+    ]
+
+
+def by_the_gateway(app: App) -> list[str]:
+    key = Keys(app.store, app.wall).issue_now("ann", owner="local", permissions=["admin"])[0]
+    options = {"guard": Guard(allow=["127.0.0.1"])}
+    told = []
+    with (
+        serving(app.http(gateway=options)) as url,
+        httpx.Client(base_url=url, timeout=PATIENCE, headers={"authorization": f"Bearer {key}"}) as http,
+    ):
+        agent = "/api/v1/agents/helper"
+        told.append(http.post(f"{agent}/invoke", json={"message": f"password={CANARY}"}))
+        task = http.post(f"{agent}/tasks", json={"message": "go"}).json()["data"]
+        hook = {"url": "http://127.0.0.1:9/", "token": CANARY, "secret": CANARY}
+        told.append(http.post(f"{agent}/tasks/{task['task_id']}/webhooks", json=hook))
+        told.append(http.get(f"{agent}/tasks/{task['task_id']}/events"))
+        for path in ("/api/v1/admin/audit", "/api/v1/admin/deliveries", "/api/v1/admin/tasks", "/metrics"):
+            told.append(http.get(path))
+        told.append(http.get("/api/v1/agents", headers={"authorization": f"Bearer oag_{CANARY}"}))
+        told.append(http.get("/api/v1/agents", headers={"x-request-id": f"Bearer {CANARY}"}))
+    return [str(each.headers) + each.text for each in told] + [key]
+
+
+def test_a_secret_is_found_in_nothing_that_comes_out(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SOME_PASSWORD", CANARY)
+    app = built(tmp_path)
+    Secrets(app.store).set_now("stripe", CANARY)
+    with working(app):
+        told = asyncio.run(by_every_surface(app)) + asyncio.run(by_tasks(app))
+        *heard, key = by_the_gateway(app)
+    app.store.close()
+    out, err = capfd.readouterr()
+    places = {f"answer {number}": text for number, text in enumerate([*told, *heard])}
+    places |= {"stdout": out, "stderr": err, "logs": caplog.text}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "store.db" for path in files)
+    places |= {str(path.relative_to(tmp_path)): path.read_bytes().decode("latin-1") for path in files}
+    found = {
+        place: re.findall(f".{{0,60}}{CANARY}.{{0,20}}", text, re.S)[:3] for place, text in places.items()
+    }
+    assert {place: seen for place, seen in found.items() if seen} == {}
+    assert [place for place, text in places.items() if key[4:] in text] == []
