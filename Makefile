@@ -2,7 +2,10 @@
 # make test   set up, then run all tests
 # make check  formatting, lint, strict types, tests
 # make bench  side by side with peers; writes docs/benchmarks.md
+# make site   all docs as static pages, in build/site
 # make guard  whether the hot paths got heavier, by instructions
+# make fuzz   every parser, for SECONDS=60
+# make lock   pins with hashes in requirements/; make locked installs just those
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,8 +13,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := tests/node/node_modules/.ready
 MODELS := $(VENV)/models
+SECONDS ?= 60
 
-.PHONY: run test check lint format bench guard docs clean
+.PHONY: run test check lint format bench guard docs site fuzz lock locked clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -53,12 +57,29 @@ format: $(READY)
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
 
+site: $(READY)
+	@$(BIN)/python docs/site.py
+
 bench: $(READY)
 	@$(BIN)/python benchmarks/run.py
 	@$(BIN)/python docs/generate.py
 
 guard: $(READY)
 	@$(BIN)/python benchmarks/guard.py
+
+# With atheris (pip install 'fairlead[fuzz]') inputs are found by the lines that they reach.
+fuzz: $(READY)
+	@SECONDS=$(SECONDS) TARGET=$(TARGET) $(BIN)/python tests/fuzz/run.py
+
+# Pins of every package with its hashes, for all platforms and Pythons that are supported.
+lock: $(READY)
+	@$(BIN)/python tests/locking.py $(BIN)/uv
+
+# The same packages to the byte, in an environment of their own.
+locked:
+	@$(PYTHON) -m venv .venv-locked
+	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/all.txt
+	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 
 clean:
 	rm -rf $(VENV) .venv-bench tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache
