@@ -1,4 +1,4 @@
-"""Fairlead's pipelines: `map ; filter` over records, and a chain of a hundred nodes, in one process with checks."""
+"""Fairlead's pipelines: `map ; filter` over records, chains of nodes, in one process with checks; and the checker."""
 
 from fairlead.pipelines import Run, check_text
 from task import Batch
@@ -9,16 +9,42 @@ let main : !Order -> !Order = plumb(input, output) {
   input ; map({ n: n * 2, text: text }) ; filter(n >= 0) ; output
 }
 """
-CHAIN = " ; ".join(["input", *(["map({ n: n + 1, text: text })"] * 100), "output"])
+NODE = "map({ n: n + 1, text: text })"
+BINDINGS = 1000
 
 
 def pair() -> Batch:
     return _batch(PAIR)
 
 
+def short_chain() -> Batch:
+    return _chain(10)
+
+
 def chain() -> Batch:
+    return _chain(100)
+
+
+def _chain(nodes: int) -> Batch:
     text = PAIR.partition("let main")[0]
-    return _batch(f"{text} let main : !Order -> !Order = plumb(input, output) {{ {CHAIN} }}")
+    wiring = " ; ".join(["input", *([NODE] * nodes), "output"])
+    return _batch(f"{text} let main : !Order -> !Order = plumb(input, output) {{ {wiring} }}")
+
+
+def checking() -> Batch:
+    """Check a program of a thousand bindings, all of which are wired."""
+    names = [f"step{number}" for number in range(BINDINGS - 1)]
+    bindings = "\n".join(f"let {name} : !Order -> !Order = {NODE}" for name in names)
+    wiring = " ; ".join(["input", *names, "output"])
+    text = f"{PAIR.partition('let main')[0]}\n{bindings}\n"
+    text += f"let main : !Order -> !Order = plumb(input, output) {{ {wiring} }}"
+
+    async def batch(times: int) -> None:
+        for _ in range(times):
+            if len(check_text(text).processes) != BINDINGS:
+                raise RuntimeError("the program does not check")
+
+    return batch
 
 
 def _batch(text: str) -> Batch:
