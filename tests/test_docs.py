@@ -155,6 +155,11 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    named = set(re.findall(r"\]\(([\w/.-]+\.md)\)", read(ROOT / "README.md")))
+    assert [relative(page) for page in PAGES if relative(page) not in {"README.md", *named}] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_prose_has_one_sentence_per_line(page: Path) -> None:
     if page.parent.name == "reference" or page.name == "benchmarks.md":
