@@ -3,7 +3,6 @@
 # make check  formatting, lint, strict types, tests
 # make bench  side by side with peers; writes docs/benchmarks.md
 # make site   all docs as static pages, in build/site
-# make site   all docs as static pages, in build/site
 # make guard  whether the hot paths got heavier, by instructions
 # make fuzz   every parser, for SECONDS=60
 # make lock   pins with hashes in requirements/; make locked installs just those
@@ -16,7 +15,7 @@ NODE   := tests/node/node_modules/.ready
 MODELS := $(VENV)/models
 SECONDS ?= 60
 
-.PHONY: run test check lint format bench guard docs site site fuzz lock locked clean
+.PHONY: run test check lint format bench guard docs site fuzz lock locked clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -57,9 +56,6 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
-
-site: $(READY)
-	@$(BIN)/python docs/site.py
 
 site: $(READY)
 	@$(BIN)/python docs/site.py
