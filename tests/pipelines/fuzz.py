@@ -1,11 +1,11 @@
-"""A million texts for the parser, the checker and the formatter: `make fuzz`.
+"""A million texts for the parser, the checker and the formatter. Bounded, and the same for the same seed:
 
     python tests/pipelines/fuzz.py guided -runs=100000 -seed=1
     python tests/pipelines/fuzz.py mutated -runs=900000 -seed=1
 
-First atheris looks for bytes that reach new lines of our code, and keeps those; then, without its cost, many more are
-made of what was kept. Bytes are read as a text, as a row of words of the language, or as choices of the strategies
-that the tests use. The first text that is not answered ends the run, and is shown.
+First atheris (pip install 'fairlead[fuzz]') looks for bytes that reach new lines of our code, and keeps those in
+`build/fuzz`; then, without its cost, many more are made of what was kept. Bytes are read as a text, as a row of words
+of the language, or as choices of the strategies that the tests use. The first text that is not answered ends the run.
 """
 
 import random

@@ -1,6 +1,6 @@
 """Whatever the text is, the parser and the checker answer: no crash, and every problem has its place.
 
-Quick by default; FAIRLEAD_FUZZ=N tries N texts, and `make fuzz` a million that it finds by what they reach.
+Quick by default; FAIRLEAD_FUZZ=N tries N texts, and `fuzz.py` beside this a million.
 """
 
 import os
