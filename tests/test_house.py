@@ -194,6 +194,35 @@ def test_every_test_a_checklist_names_exists(path: Path) -> None:
     assert [each for each in named if missing(each)] == []
 
 
+SECURITY = ROOT / "docs" / "security.md"
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = _TEST_ID.findall(SECURITY.read_text())
+    assert len(named) > 60
+    assert [each for each in named if missing(each)] == []
+
+
+def test_every_threat_has_a_mechanism_that_exists_and_a_test() -> None:
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", SECURITY.read_text(), re.MULTILINE)
+    threats = [row for row in rows if "tests/" in row[2]]
+    assert len(threats) > 40
+    files = [each for _, mechanism, _ in threats for each in re.findall(r"`([\w/]+\.py)`", mechanism)]
+    assert [each for each in files if not (PACKAGE / each).is_file()] == []
+
+
+def test_every_security_rule_that_is_set_aside_has_its_reason_in_the_docs() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    everywhere = {rule for rule in settings["ignore"] if rule.startswith("S")}
+    waived = re.compile(r"noqa: ([A-Z0-9, ]+)")
+    lines = {
+        rule for path in MODULES for found in waived.findall(path.read_text()) for rule in found.split(", ")
+    }
+    here = {rule.strip() for rule in lines if re.fullmatch(r"S\d+", rule.strip())}
+    listed = set(re.findall(r"^\| (S\d+) \|", SECURITY.read_text(), re.MULTILINE))
+    assert listed == everywhere | here
+
+
 def test_the_checklist_of_section_f_has_every_line() -> None:
     text = (ROOT / "tests" / "checklists" / "ageniti_f.md").read_text()
     lines = {int(number): rest for number, rest in re.findall(r"^- F (\d+)\b(.*)$", text, re.MULTILINE)}
