@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -471,6 +472,24 @@ def test_who_has_no_key_may_ask_what_is_served_as_often_as_a_caller_may(tmp_path
         assert client.get("/spec/openapi.json").json() == client.get("/api/v1/openapi.json").json()
         assert [client.get("/version").status_code for _ in range(3)] == [200, 200, 429]
         assert client.get("/versions").status_code == 404
+
+
+def test_strangers_are_counted_by_their_line_and_not_by_each_of_its_addresses(tmp_path: Path) -> None:
+    app = build(f"sqlite:///{tmp_path / 'site.db'}", tmp_path)
+    served = app.http(gateway={"per_minute": 2})
+
+    async def asked(address: str) -> int:
+        way = httpx.ASGITransport(served, client=(address, 1))
+        async with httpx.AsyncClient(transport=way, base_url="http://gateway.test") as client:
+            return (await client.get("/version")).status_code
+
+    async def all_asked() -> list[int]:
+        line = [f"2001:db8:0:1::{number:x}" for number in range(3)]
+        mapped = ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:c000:201"]
+        return [await asked(each) for each in (*line, "2001:db8:0:2::1", *mapped, "192.0.2.2")]
+
+    assert asyncio.run(all_asked()) == [200, 200, 429, 200, 200, 200, 429, 200]
+    app.store.close()
 
 
 @pytest.mark.timeout(300)

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from fairlead._json import loads
@@ -210,6 +211,17 @@ def _unidentified(failure: Failure) -> Failure:
     if failure.kind in _FOR_A_MOMENT:
         return AuthTransient(retry_after=failure.retry_after or 1.0)
     return (Forbidden if failure.kind is Kind.forbidden else InvalidToken)(failure.message)
+
+
+def origin(address: str | None) -> str:
+    """Where a stranger comes from, to be counted by. Of IPv6 one line has more addresses than anybody can count."""
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return address or ""
+    if isinstance(found, IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or IPv6Network((found, 64), strict=False))
 
 
 def _id_of(identity: Any) -> str | None:

@@ -29,7 +29,7 @@ from fairlead.failures.gateway import (
     RateLimited,
 )
 from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route, Served
-from fairlead.gateway.callers import Callers
+from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import CALLER, MADE, Exchange, made_by
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Streams
@@ -266,7 +266,7 @@ class Gateway:
         caller = Caller("") if route.open else await self.callers.of(request, of_agent=route.of_agent)
         request.scope[CALLER] = caller
         # Those who need no key are told apart by where they come from.
-        who = Caller(f"from {request.client}") if route.open else caller
+        who = Caller(f"from {origin(request.client)}") if route.open else caller
         if self.in_flight > self.most:
             raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
         if route.counted and not self.callers.counted(who, route.name):
