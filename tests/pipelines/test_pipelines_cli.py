@@ -253,3 +253,21 @@ def test_plumb_is_a_program_of_its_own(triage: str) -> None:
     code = f"from fairlead.surfaces.cli.plumb import main; main(['check', {triage!r}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok (1 types, 1 bindings)\n")
+
+
+def test_a_file_that_cannot_be_written_is_one_line_of_json(tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
+    for words in (
+        ["render", "x.plumb", "--out", "no/such/x.svg"],
+        ["run", "x.plumb", "--record", "no/such/x.rec.jsonl"],
+    ):
+        done = plumb(*words, stdin="1\n", cwd=tmp_path)
+        assert done.returncode == 2
+        assert [json.loads(line)["error"] for line in done.stderr.splitlines()] == ["config_error"]
+
+
+def test_a_test_without_a_recording_is_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
+    done = plumb("test", "x.plumb", cwd=tmp_path)
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["error"] == "config_error"

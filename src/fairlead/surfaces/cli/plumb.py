@@ -138,10 +138,9 @@ def _fmt(program: Program, options: Options) -> int:
             program.console.write(text)
         elif text != source.text:
             changed += 1
-            program.console.say(f"{path} {'would change' if '--check' in options.on else 'is formatted'}.")
             if "--check" not in options.on:
-                with open(path, "w", encoding="utf-8", newline="") as file:
-                    file.write(text)
+                _save(path, text)
+            program.console.say(f"{path} {'would change' if '--check' in options.on else 'is formatted'}.")
     return 1 if changed and "--check" in options.on else 0
 
 
@@ -162,9 +161,24 @@ def _render(program: Program, options: Options) -> int:
     if target is None:
         program.console.write(text)
     else:
-        with open(target, "w", encoding="utf-8") as file:
-            file.write(text)
+        _save(target, text)
     return 0
+
+
+def _save(path: str, text: str) -> None:
+    """Write a file. Raises ConfigError when that cannot be done."""
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str, error: OSError) -> Failure:
+    from fairlead.failures.runtime import ConfigError
+
+    message = f"The file {path!r} cannot be written: {error.strerror}."
+    return ConfigError(message, details={"file": path}, cause=error)
 
 
 def _run(program: Program, options: Options) -> int:

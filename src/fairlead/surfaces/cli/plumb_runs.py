@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError, ParseError
 from fairlead.pipelines.recordings import Recorder, Replayed, read_record, replay
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
@@ -68,7 +68,12 @@ async def recorded(
     """Run and write down what happens. Raises Failure."""
     from fairlead.pipelines.running import Run
 
-    with open(path, "w", encoding="utf-8") as file:  # noqa: ASYNC230 - line by line, for one person
+    try:
+        file = open(path, "w", encoding="utf-8")  # noqa: ASYNC230, SIM115 - line by line, for one person
+    except OSError as error:
+        message = f"The recording {path!r} cannot be written: {error.strerror}."
+        raise ConfigError(message, details={"file": path}, cause=error) from error
+    with file:
         recorder = Recorder(file)
         host.journal = recorder.journal()
 
@@ -146,7 +151,7 @@ def recordings_of(program: str, given: list[str]) -> list[str]:
         name = os.path.splitext(program)[0] + RECORDING
         message = f"There is no recording to test {program!r} with. "
         message += f"Make one: plumb run {program} --record {name} < messages.jsonl"
-        raise Failure(Kind.not_found, message)
+        raise ConfigError(message, details={"file": program})
     return found
 
 
