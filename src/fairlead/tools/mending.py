@@ -22,6 +22,8 @@ _WORD: Final = re.compile(r"[A-Za-z_$][\w$-]*")
 _TEXT: Final = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+#: More than Python takes for an integer is nobody's number.
+_DIGITS: Final = 4_000
 _ESCAPES: Final = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
 }  # fmt: skip
@@ -206,6 +208,8 @@ class _Reader:
             raise self._wrong("a number is malformed")
         text = found[0]
         if not set(text) & set(".eE"):
+            if len(text) > _DIGITS:
+                raise self._wrong("a number is too large")
             return int(text)
         value = float(text)
         if value in (float("inf"), float("-inf")):

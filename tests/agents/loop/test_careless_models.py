@@ -6,6 +6,7 @@ Agents are called through an app, with a scripted model and actions that note wh
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,9 +259,44 @@ async def test_a_provider_that_counts_more_tokens_than_expected_is_sent_less(sho
     sent: list[int] = []
     for name, usage in (("plain", Usage()), ("more", Usage(input=10_000))):
         turns = [Turn(calls=(call("recite", part=n),), usage=usage) for n in range(10, 16)]
-        model = ScriptModel([*turns, "Done."], window=12_000)
+        model = ScriptModel([*turns, "Done."], window=8_000)
         made = Agent(name, model=model, instructions="You recite.", tools=["recite"], loop_tools=False)
         shop.app.add(made.action)
         assert (await shop.ask(name)).data == "Done."
         sent.append(sum(len(each.content) for each in model.requests[-1].messages))
     assert sent[1] < sent[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"at":' * 100_000,
+        "[" * 100_000,
+        '{"at": "' + "x" * 2_000_000,
+        '{"at": "a"' + " " * 600_000 + "}",
+        f'{{"at": {"9" * 10_000}}}',
+        '{"at": 1e999}',
+        '{"at": "a"}{"at": "b"}',
+        "null",
+    ],
+    ids=lambda given: f"{given[:8]} {len(given)}",
+)
+async def test_arguments_that_make_no_sense_are_told_and_the_conversation_goes_on(
+    shop: Shop, arguments: str
+) -> None:
+    model = shop.agent(ToolCall("look", arguments, "c"), "I see.")
+    assert (await shop.ask(conversation="c1")).data == "I see."
+    assert _json.loads(model.requests[-1].messages[-1].content)["kind"] == "invalid_args"
+    assert shop.done == []
+
+
+@pytest.mark.parametrize("name", ["functions.look", "look\x1b[31m\n" * 1000, "", "möwe"])
+async def test_a_name_that_no_tool_could_have_is_told_in_a_form_that_providers_take_back(
+    shop: Shop, name: str
+) -> None:
+    model = shop.agent(ToolCall(name, "{}", "c"), "I see.")
+    assert (await shop.ask(conversation="c1")).data == "I see."
+    *_, asked, told = model.requests[-1].messages
+    assert _json.loads(told.content)["kind"] == "tool_not_found"
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", asked.calls[0].name)
+    assert told.name == asked.calls[0].name

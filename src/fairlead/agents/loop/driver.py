@@ -20,7 +20,7 @@ from fairlead.agents.loop.extraction import correction, extract
 from fairlead.agents.loop.policy import NOTHING, Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
-from fairlead.agents.loop.turns import answered, identified, result_of, unanswered
+from fairlead.agents.loop.turns import answered, result_of, taken, unanswered
 from fairlead.agents.models.model import (
     Message,
     Model,
@@ -272,7 +272,7 @@ class Driver:
     # The calls of a turn.
 
     async def _tool_turn(self, reply: Reply) -> Outcome | None:
-        calls = identified(reply.calls)
+        calls = taken(reply.calls, self._compaction.budget)
         await self._record(replace(reply.message(), calls=calls))
         return await self._process(calls)
 

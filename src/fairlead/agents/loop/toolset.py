@@ -11,6 +11,7 @@ from fairlead.actions import Action
 from fairlead.agents.asking import Book
 from fairlead.agents.loop import estimates
 from fairlead.agents.loop.policy import Gate
+from fairlead.agents.loop.turns import UNREADABLE
 from fairlead.agents.models.model import ToolCall, ToolSpec
 from fairlead.agents.operator import Approval, Operator, Verdict
 from fairlead.failures import Failure, Kind, from_exception
@@ -36,7 +37,6 @@ _OFFERS: Final = 1_000
 MARK: Final = "agent"
 #: Where an action says in its metadata which keys of its result are not for models.
 HIDDEN: Final = "not_for_models"
-_BROKEN: Final = "invalid_tool_arguments"
 _SKIPPED: Final = "Skipped: an earlier call of this turn was declined. Nothing was done."
 _EXHAUSTED: Final = "Not done: this run may make {most} calls of tools, and has made them."
 _UNKNOWN: Final = "There is no tool of this name. Use one that you were given."
@@ -150,7 +150,7 @@ class Toolset:
         except Failure as failure:
             return self._refused(call, failure)
         input: Any = given.value
-        if type(input) is dict and input.get("_error") == _BROKEN:
+        if type(input) is dict and input.get("_error") == UNREADABLE:
             return self._refused(call, _sentinel(input))
         gate = self.gate(action)
         if gate == "deny":

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Final
 
+from fairlead import _json
+from fairlead.agents.loop import estimates
 from fairlead.agents.models.model import Message, ToolCall
 from fairlead.failures import tool as wire
 
+#: What arguments say of themselves that could not be read.
+UNREADABLE: Final = "invalid_tool_arguments"
+#: Names that every provider takes back.
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
+#: Characters of arguments.
+_LONGEST: Final = 1_000_000
+_TOO_LONG: Final = "The arguments have {} characters, which is too many. Send less, in several calls."
 
-def identified(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls of a turn, each with an id of its own: results find their call by it."""
+
+def taken(calls: Sequence[ToolCall], room: int) -> tuple[ToolCall, ...]:
+    """The calls of a turn as they can be recorded and sent back to any provider.
+
+    Each has an id of its own, by which results find their call, and a name that a tool could have. Arguments that are
+    too long, or take more tokens than there are for the whole conversation, give way to words about that.
+    """
     seen = {""}
     known: list[ToolCall] = []
     for call in calls:
-        known.append(replace(call, id=f"call_{secrets.token_hex(12)}") if call.id in seen else call)
+        id = f"call_{secrets.token_hex(12)}" if call.id in seen else call.id
         seen.add(call.id)
+        name = call.name if _NAME.fullmatch(call.name) else _ILLEGAL.sub("_", call.name)[:64] or "_"
+        arguments = call.arguments
+        if len(arguments) > _LONGEST or estimates.text(arguments) > room:
+            arguments = _json.dumps({"_error": UNREADABLE, "_message": _TOO_LONG.format(len(arguments))})
+        known.append(ToolCall(name, arguments, id))
     return tuple(known)
 
 
