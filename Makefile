@@ -79,7 +79,7 @@ lock: $(READY)
 locked:
 	@$(PYTHON) -m venv .venv-locked
 	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/all.txt
-	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation.
+	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
 
 clean:
 	rm -rf $(VENV) .venv-bench tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache
