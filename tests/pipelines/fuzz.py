@@ -80,7 +80,7 @@ def mutated(runs: int, seed: int) -> None:
         except BaseException:
             print(f"input {number} of seed {seed}: {data!r}", file=sys.stderr)
             raise
-        if number % 20_000 == 0:
+        if number % 20_000 == 0 or number == runs:
             print(f"{number} inputs, no crash", flush=True)
 
 
