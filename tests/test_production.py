@@ -220,7 +220,7 @@ class Nginx(Proxy):
     def command(self) -> list[str]:
         return [
             _program("nginx"),
-            *("-e", "stderr", "-c", str(self.folder / "main.conf"), "-g", "daemon off;"),
+            *("-e", "stderr", "-c", str(self.folder / "main.conf"), "-g", "daemon off; master_process off;"),
         ]
 
 
