@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 from fairlead.actions import Action
+from fairlead.failures import Failure, Kind
 from fairlead.failures.redaction import DEFAULT
 from fairlead.store import Secrets, Store
 
 _MARK: Final = "sealed1."
-_SECRET: Final[WeakKeyDictionary[Action[..., Any], bool]] = WeakKeyDictionary()
+#: Why an input is sealed: a field is declared a secret, or only has the name of one.
+Reason = Literal["declared", "named"] | None
+_REASONS: Final[WeakKeyDictionary[Action[..., Any], Reason]] = WeakKeyDictionary()
 
 
 class Sealing:
@@ -28,9 +30,16 @@ class Sealing:
         Raises:
             Failure: it has to be sealed, and there is nothing to seal with.
         """
-        if not holds_secrets(action):
+        reason = _reason(action)
+        if reason is None:
             return input
-        return await asyncio.to_thread(lambda: self._key().seal(input.encode(), _about(id)))
+        try:
+            return await asyncio.to_thread(lambda: self._key().seal(input.encode(), _about(id)))
+        except Failure as failure:
+            # A name alone stops no program that has nothing to seal with.
+            if reason == "named" and failure.kind is Kind.misconfigured:
+                return input
+            raise
 
     async def opened(self, kept: str, id: str) -> str:
         """An input as it was given."""
@@ -43,13 +52,12 @@ class Sealing:
         return self._secrets
 
 
-def holds_secrets(action: Action[..., Any]) -> bool:
-    """Whether the action's input has fields that must not be seen."""
-    known = _SECRET.get(action)
-    if known is None:
+def _reason(action: Action[..., Any]) -> Reason:
+    if action not in _REASONS:
         schema = action.input.json_schema
-        known = _SECRET[action] = _is_secret(schema) or (_names_secrets(schema) and _can_seal())
-    return known
+        named: Reason = "named" if _names_secrets(schema) else None
+        _REASONS[action] = "declared" if _is_secret(schema) else named
+    return _REASONS[action]
 
 
 def _is_secret(schema: Any) -> bool:
@@ -67,11 +75,6 @@ def _names_secrets(schema: Any) -> bool:
     properties = schema.get("properties")
     names = dict.fromkeys(properties, "shown") if isinstance(properties, dict) else {}
     return DEFAULT.value(names) != names or any(map(_names_secrets, schema.values()))
-
-
-def _can_seal() -> bool:
-    # What is declared a secret is sealed or refused; a name alone stops no program that has nothing to seal with.
-    return find_spec("cryptography") is not None
 
 
 def _about(id: str) -> str:
