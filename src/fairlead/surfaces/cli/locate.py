@@ -49,7 +49,9 @@ def locate(given: str | None, environ: Mapping[str, str], directory: str) -> Pla
 
 
 def not_found() -> Failure:
-    return Failure(Kind.invalid_input, f"No app was found. It is looked for in: {_ORDER}. 'fairlead init' makes one.")
+    return Failure(
+        Kind.invalid_input, f"No app was found. It is looked for in: {_ORDER}. 'fairlead init' makes one."
+    )
 
 
 def _setting(path: str, table: tuple[str, ...]) -> str | None:
@@ -150,7 +152,9 @@ def _app(module: ModuleType, name: str, place: Place) -> App:
             return apps[_NAME]
         if len({id(app) for app in apps.values()}) == 1:
             return next(iter(apps.values()))
-        found = f"It has several: {', '.join(apps)}. Name one." if apps else "It has none: write app = App(...)."
+        found = (
+            f"It has several: {', '.join(apps)}. Name one." if apps else "It has none: write app = App(...)."
+        )
         raise _no_app(f"Module {module.__name__!r} has no app called 'app'. {found}", place)
     value: Any = module
     for part in name.split("."):

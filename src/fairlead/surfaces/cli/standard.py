@@ -67,7 +67,10 @@ def _errors(program: Program, arguments: list[str]) -> int:
         hint = near_miss(wanted.upper(), [each.code for each in entries]) or near_miss(
             wanted.lower(), [each.code for each in entries]
         )
-        raise Failure(Kind.not_found, f"No failure code is named {wanted!r}.{hint} '{program.spelled} errors' lists them.")
+        raise Failure(
+            Kind.not_found,
+            f"No failure code is named {wanted!r}.{hint} '{program.spelled} errors' lists them.",
+        )
     if options.on:
         return program.write_json([_entry(each) for each in found])
     program.console.write("\n".join(_explained(program, each) for each in found))

@@ -45,7 +45,9 @@ class Refused(NamedTuple):
 Frame = bytes | Refused
 
 _NOT_JSON: Final = Refused(PARSE_ERROR, "Parse error: the message is not JSON.")
-_DEEP: Final = Refused(PARSE_ERROR, f"Parse error: there are more than {_json.DEEPEST} levels in the message.")
+_DEEP: Final = Refused(
+    PARSE_ERROR, f"Parse error: there are more than {_json.DEEPEST} levels in the message."
+)
 _CUT_SHORT: Final = Refused(PARSE_ERROR, "Parse error: the input ended within a message.")
 _STRAY: Final = Refused(
     INVALID_REQUEST,
