@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from threading import get_ident
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
@@ -36,7 +37,7 @@ from fairlead.runtime.context import Context, Record, Services, spelled
 from fairlead.runtime.events import Channel
 from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
 from fairlead.runtime.idempotency import FRESH, Claim, IdempotencyStore, MemoryIdempotency
-from fairlead.runtime.identity import key_of
+from fairlead.runtime.identity import claim_key
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter, limits_of
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, dumped
@@ -52,7 +53,6 @@ from fairlead.runtime.workers import Workers
 from fairlead.schema import Invalid
 
 NOTHING: Final[Any] = MappingProxyType({})
-_NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
 _MODULES: Final = sys.modules
 #: Failures of the first call that say nothing about its twins: they try for themselves.
 _OWN = frozenset({Kind.cancelled, Kind.timeout})
@@ -175,8 +175,8 @@ class Runtime:
         plan = self._plan(action)
         if plan is None:
             raise unknown(action, self.catalogue)
-        about = (self.env, self._lifespan.values, _NO_METADATA, None, None)
-        context = Context(self, plan.action, surface, None, user, auth, *about, self._monotonic(), False)
+        context = Context(self, plan.action, self._monotonic())
+        context.surface, context.user, context.auth = surface, user, auth
         if surface != IN_PROCESS and surface not in plan.surfaces:
             raise unsupported(plan.action.name, surface)
         given = {} if input is NOTHING else input
@@ -231,21 +231,28 @@ class Runtime:
         if plan is None:
             wrong = unknown(action, self.catalogue)
             return await self._refuse(action, wrong, surface, invocation_id, user, auth, started)
-        context = Context(
-            self,
-            plan.action,
-            surface,
-            invocation_id,
-            user,
-            auth,
-            env or self.env,
-            self._lifespan.values if services is None else Services(services),
-            _NO_METADATA if metadata is None else metadata,
-            idempotency_key,
-            _channel,
-            started,
-            plan.threaded,
-        )
+        context = Context(self, plan.action, started)
+        # Most calls give few of these.
+        if surface != IN_PROCESS:
+            context.surface = surface
+        if invocation_id is not None:
+            context._id = invocation_id
+        if user is not None:
+            context.user = user
+        if auth is not None:
+            context.auth = auth
+        if env is not None:
+            context._env = env
+        if services is not None:
+            context._services = Services(services)
+        if metadata is not None:
+            context.metadata = metadata
+        if idempotency_key is not None:
+            context.idempotency_key = idempotency_key
+        if _channel is not None:
+            context._channel = _channel
+        if plan.threaded:
+            context._loop, context._loop_thread = asyncio.get_running_loop(), get_ident()
         data: Any = None
         failure: Failure | None = None
         invocation = Invocation(context, input) if self._hooks.any else None
@@ -335,8 +342,8 @@ class Runtime:
     ) -> Result:
         """End a call for which there is no action."""
         none = cast("Action[..., Any]", None)
-        about = (self.env, self._lifespan.values, _NO_METADATA, None, None)
-        context = Context(self, none, surface, invocation_id, user, auth, *about, started, False)
+        context = Context(self, none, started)
+        context.surface, context._id, context.user, context.auth = surface, invocation_id, user, auth
         name = self.redactor.text(asked[:100]) if isinstance(asked, str) else type(asked).__name__
         return await self._end(context, None, failure, Invocation(context, None), None, name)
 
@@ -399,7 +406,7 @@ class Runtime:
                 await within(context, permitted(answer), limits)
         key = None
         if context.idempotency_key is not None and plan.keyed:
-            key = f"{plan.label}\n{context.caller}\n{key_of(context.idempotency_key)}"
+            key = claim_key(plan.label, context.caller, context.idempotency_key)
             claim = self._idempotency.claim(key, plan.request_of(context.input))
             if claim is not FRESH:
                 record = await self._kept(plan, context, limits, key, claim)
@@ -465,8 +472,7 @@ class Runtime:
 
     def _recorded(self, context: Context, data: Any) -> Record | bytes | None:
         try:
-            record = context.record(data)
-            return record if self._in_memory else spelled(record)
+            return context.record(data) if self._in_memory else spelled(context.record(data))
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
             report("A result could not be kept for its idempotency key.")
