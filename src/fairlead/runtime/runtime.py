@@ -23,7 +23,6 @@ from fairlead.actions import (
     Action,
     Catalogue,
     DefinitionError,
-    Deprecation,
     Exposure,
     Retry,
 )
@@ -415,8 +414,8 @@ class Runtime:
         kept = shared = None
         gate, inside = plan.gate, False
         try:
-            if action.deprecation is not None:
-                self._warn(action.deprecation, context)
+            if plan.deprecated is not None:
+                context.logger.warn("Action is deprecated.", plan.deprecated)
             if action.rate_limit is not None:
                 rate = action.rate_limit
                 meter = f"{action.name}\n{context.caller}" if rate.by == "caller" else action.name
@@ -461,14 +460,6 @@ class Runtime:
                     if pending is not None:
                         # Seen through even if this task is cancelled: the effect has happened.
                         await asyncio.shield(seen_through(pending))
-
-    def _warn(self, deprecation: Deprecation, context: Context) -> None:
-        fields = {
-            "replacement": deprecation.replacement,
-            "since": deprecation.since,
-            "message": deprecation.message,
-        }
-        context.logger.warn("Action is deprecated.", fields)
 
     def _recorded(self, context: Context, data: Any) -> Record | bytes | None:
         try:
