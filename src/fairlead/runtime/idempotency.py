@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 
 class Claim(NamedTuple):
@@ -44,7 +44,7 @@ Waiting = asyncio.Future[bytes | None]
 
 
 #: A key: a digest of what was asked, and, when that has been done, what it gave and until when it is kept.
-_Entry = list[Any]
+_Entry = tuple[int, bytes | None, float]
 
 
 class MemoryIdempotency:
@@ -67,7 +67,7 @@ class MemoryIdempotency:
 
     def claim(self, key: str, request: bytes) -> Claim:
         # The hash is salted anew in each process, which is as long as this store lives.
-        new: _Entry = [hash(request), None, 0.0]
+        new = (hash(request), None, 0.0)
         # One step, so that of two threads only one is first, without a lock.
         entry = self._entries.setdefault(key, new)
         return FRESH if entry is new else self._again(key, entry, new)
@@ -91,9 +91,7 @@ class MemoryIdempotency:
         if record is None:
             entries.pop(key, None)
         else:
-            # The time first: who sees a record has to find out how long it is kept.
-            entry[2] = self._monotonic() + self.ttl
-            entry[1] = record
+            entries[key] = (entry[0], record, self._monotonic() + self.ttl)
             if len(entries) > self._full:
                 self._evict()
         if self._waiting:
@@ -104,14 +102,14 @@ class MemoryIdempotency:
         entries = self._entries
         with self._lock:
             excess = len(entries) - self.max_entries
-            for key, entry in list(entries.items()):
+            for key in list(entries):
+                if excess <= 0:
+                    break
                 if key in self._replayed:
                     self._replayed.discard(key)
-                elif entry[1] is not None:
+                elif entries[key][1] is not None:
                     del entries[key]
                     excess -= 1
-                    if not excess:
-                        break
 
     async def wait(self, key: str) -> bytes | None:
         waiter: Waiting = asyncio.get_running_loop().create_future()
