@@ -82,14 +82,10 @@ class Context(Injected):
     told_meta: Mapping[str, Any] = MappingProxyType({})
     _artifacts: list[dict[str, Any]] | None = None
     _caller: str | None = None
-    _channel: Channel | None = None
-    _closed = False
     _env: str | None = None
     _id: str | None = None
-    #: For sync functions: the loop, and its thread, which they do not run on. 0 where all is on one thread.
+    #: The loop of sync functions, which do not run on its thread.
     _loop: asyncio.AbstractEventLoop | None = None
-    _loop_thread = 0
-    _notes: list[Note] | None = None
     _services: Services | None = None
     _signal: Signal | None = None
     #: Where a sync function runs.
@@ -99,6 +95,12 @@ class Context(Injected):
         self._runtime = runtime
         self.action = action
         self.started = started
+        # What is looked at for each event is found sooner here than on the class.
+        self._channel: Channel | None = None
+        self._closed = False
+        #: The thread of the loop where the function runs on another; 0 where all is on one.
+        self._loop_thread = 0
+        self._notes: list[Note] | None = None
 
     @property
     def invocation_id(self) -> str:
@@ -199,7 +201,8 @@ class Context(Injected):
         runtime = self._runtime
         if type(text) is not str and text is not None:
             text = str(text)
-        note = (level, text, percent, _kept(fields, runtime.redactor) if fields else None, runtime.wall())
+        wall = runtime.wall
+        note = (level, text, percent, _kept(fields, runtime.redactor) if fields else None, wall())
         notes = self._notes
         if notes is None:
             self._notes = [note]

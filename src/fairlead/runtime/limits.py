@@ -110,7 +110,8 @@ class MemoryRates:
         self._lock = threading.Lock()
 
     def take(self, key: str, limit: int, per: float) -> float:
-        now = self._monotonic()
+        monotonic = self._monotonic
+        now = monotonic()
         # (`with` would take as long as all the rest.)
         self._lock.acquire()
         try:

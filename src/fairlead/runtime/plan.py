@@ -195,8 +195,9 @@ def _layer(layer: Middleware, inner: Body, action: Action[..., Any]) -> Body:
 
 def dumped(schema: Schema, value: Any) -> Any:
     """An action's output, checked against its schema and made JSON."""
+    validate = schema.validate
     try:
-        checked = schema.validate(value)
+        checked = validate(value)
     except (ValueError, RecursionError) as exc:
         raise _invalid_output(schema, exc) from exc
     if schema.plain:

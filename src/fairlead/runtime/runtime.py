@@ -217,7 +217,9 @@ class Runtime:
         _channel: Channel | None = None,
     ) -> Result:
         """Call an action; the result tells how it ended. Time limits are in seconds."""
-        started = self._monotonic()
+        # What is called here is taken from its object first: called on the object, it would be sought as a method.
+        monotonic = self._monotonic
+        started = monotonic()
         task = current_task()
         cancels = task.cancelling()
         try:
@@ -267,8 +269,9 @@ class Runtime:
                 input = {}
             if plan.drop_blanks is not None:
                 input, context.warnings = plan.drop_blanks(input)
+            validate = plan.validate
             try:
-                context.input = plan.validate(input)
+                context.input = validate(input)
             except (ValueError, RecursionError) as error:
                 context.input = self._mended(plan, context, input, error)
             del input  # a call may wait for long, and has in hand what this became
@@ -287,7 +290,8 @@ class Runtime:
                 and not self._lifespan.waiting
                 and (idempotency_key is None or not plan.keyed)
             ):
-                data = dumped(plan.output, await plan.body(context.input, context))
+                body = plan.body
+                data = dumped(plan.output, await body(context.input, context))
             else:
                 data = await self._carry(plan, context, limits, confirm)
             if task.cancelling() > cancels:
@@ -308,7 +312,7 @@ class Runtime:
         if failure is not None or span is not None:
             return await self._end(context, data, failure, invocation, span)
         context._closed = True
-        result = Result(context, data, None, self._monotonic() - started)
+        result = Result(context, data, None, monotonic() - started)
         if invocation is not None:
             invocation.result = result
             pending = tell(self._hooks.end, invocation)
@@ -399,14 +403,16 @@ class Runtime:
             token = self._confirmations.check(context, confirm, plan.request_of(context.input))
         if self._lifespan.waiting:
             await within(context, self._lifespan.start(), limits)
-        if plan.checker is not None:
-            answer = plan.checker(action, context.input, context)
+        checker = plan.checker
+        if checker is not None:
+            answer = checker(action, context.input, context)
             if answer is not True:
                 await within(context, permitted(answer), limits)
-        key = None
+        key = caller = None
         if context.idempotency_key is not None and plan.keyed:
-            key = claim_key(plan.label, context.caller, context.idempotency_key)
-            claim = self._idempotency.claim(key, plan.request_of(context.input))
+            request_of, caller = plan.request_of, context.caller
+            key = claim_key(plan.label, caller, context.idempotency_key)
+            claim = self._idempotency.claim(key, request_of(context.input))
             if claim is not FRESH:
                 record = await self._kept(plan, context, limits, key, claim)
                 if record is not None:
@@ -417,11 +423,11 @@ class Runtime:
             if plan.deprecated is not None:
                 context.logger.warn("Action is deprecated.", plan.deprecated)
             if action.rate_limit is not None:
-                rate = action.rate_limit
-                meter = f"{action.name}\n{context.caller}" if rate.by == "caller" else action.name
-                wait = self._rates.take(meter, rate.limit, rate.per)
+                limit, per, by = action.rate_limit
+                meter = f"{action.name}\n{caller or context.caller}" if by == "caller" else action.name
+                wait = self._rates.take(meter, limit, per)
                 if wait != 0.0:
-                    await within(context, too_often(action.name, rate, wait), limits)
+                    await within(context, too_often(action.name, action.rate_limit, wait), limits)
             if gate is not None:
                 waiter = gate.enter()
                 if waiter is not None:
@@ -432,8 +438,9 @@ class Runtime:
             if limits is not None:
                 produced = await self._attempts(plan, context, limits)
             else:
+                body = plan.body
                 try:
-                    produced = await plan.body(context.input, context)
+                    produced = await body(context.input, context)
                 except Exception as exc:
                     if not action.retry.retries:
                         raise
