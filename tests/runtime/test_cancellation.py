@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -125,6 +128,63 @@ async def test_cancelling_the_awaiting_task_ends_the_call_in_order_and_goes_on(o
     with pytest.raises(asyncio.CancelledError):
         await call
     assert waiter.words == ["stopped", "CANCELLED"]
+
+
+async def cancelled_outright(app: App) -> bool:
+    """Whether the cancel of a task that awaits a call goes on through the call."""
+    call = asyncio.create_task(app.invoke("wait"))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    return call.cancelled()
+
+
+def test_a_thread_that_runs_one_loop_after_another_hears_the_cancels_of_each() -> None:
+    app = App("x")
+
+    @app.action
+    async def wait() -> None:
+        """Wait."""
+        await asyncio.Event().wait()
+
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        for loop in (first, second, first):
+            assert loop.run_until_complete(cancelled_outright(app))
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_was_forked_inside_a_loop_hears_the_cancels_of_its_own() -> None:
+    program = """
+import asyncio, os, sys
+from fairlead import App
+app = App("x")
+@app.action
+async def wait() -> None:
+    "Wait."
+    await asyncio.Event().wait()
+@app.action
+async def nothing() -> None:
+    "Do nothing."
+async def cancelled_outright():
+    call = asyncio.create_task(app.invoke("wait"))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    return call.cancelled()
+async def main():
+    await app.invoke("nothing")
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    os._exit(not asyncio.run(cancelled_outright()))
+sys.exit(os.waitstatus_to_exitcode(asyncio.run(main())))
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 async def test_a_time_out_around_a_call_works_as_for_any_coroutine() -> None:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NotRequired, Optional, Required, TypedDict
 
 import pytest
+from annotated_types import Ge, MaxLen, MultipleOf
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import AfterValidator, Field
 
 from fairlead.schema import Schema, basics, signature_of
 from fairlead.schema import typed as compiling
@@ -39,7 +41,24 @@ class Loose(TypedDict):
     x: int
 
 
-SCALARS = st.sampled_from([str, int, float, bool, None, Literal["one"], Literal["one", "two"], Point, Line])
+class Limited(TypedDict):
+    """What limits can be."""
+
+    name: Annotated[str, Field(min_length=1, max_length=3, description="What people call it.")]
+    x: Annotated[int, "in words", Field(ge=0), Field(lt=5)]
+    y: NotRequired[Annotated[float, Field(gt=0, le=1.5, description="Two\n  lines.")] | None]
+    tags: Annotated[list[Annotated[str, MaxLen(3)]], Field(max_length=2)]
+    start: Annotated[Literal["one", "two"] | None, Field(description="Where it starts.")]
+
+
+SCALARS = st.sampled_from(
+    [
+        *(str, int, float, bool, None, Literal["one"], Literal["one", "two"], Point, Line, Limited),
+        Annotated[str, Field(min_length=0)],
+        Annotated[int, Ge(1), MultipleOf(5)],
+        Annotated[float, Field(lt=2)],
+    ]
+)
 HINTS = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
@@ -47,6 +66,8 @@ HINTS = st.recursive(
         inner.map(lambda hint: dict[str, hint]),  # type: ignore[valid-type]
         inner.map(lambda hint: Optional[hint]),  # noqa: UP045
         inner.map(lambda hint: Annotated[hint, "in words"]),
+        inner.map(lambda hint: Annotated[hint, Field(description="in a Field")]),
+        inner.map(lambda hint: Annotated[list[hint], Field(min_length=1)]),  # type: ignore[valid-type]
     ),
     max_leaves=4,
 )
@@ -106,6 +127,19 @@ def defaults(name: str | None = None, tags: list[str] = [], kind: Literal["a", "
     """Nothing is needed."""
 
 
+def limited(
+    title: Annotated[str, Field(min_length=1, description="Said in a Field.")],
+    priority: Annotated[int, "Said here.", Field(ge=1, le=5)] = 3,
+    weight: Annotated[float | None, Field(description="In kilograms.")] = None,
+) -> None:
+    """Limit something.
+
+    Args:
+        title: Said there.
+        weight: Said there.
+    """
+
+
 def odd_default(name: str = object()) -> None:  # type: ignore[assignment]
     """A default that JSON has no word for."""
 
@@ -114,18 +148,38 @@ def nothing() -> None:
     """Take nothing."""
 
 
-@pytest.mark.parametrize("function", [plan, defaults, odd_default, nothing])
+@pytest.mark.parametrize("function", [plan, defaults, limited, odd_default, nothing])
 def test_a_basic_signature_means_what_pydantic_makes_of_it(function: Any) -> None:
     assert Signature(function)._basic({}) is not None
     short, long = signature_of(function), by_pydantic(lambda: signature_of(function))
     assert short.json_schema == long.json_schema
     assert list(short.json_schema["properties"]) == list(long.json_schema["properties"])
-    for value in ({}, {"title": "", "line": {"start": {"x": 1}}, "more": 1}, {"name": "", "tags": [1]}):
+    for value in (
+        {},
+        {"title": "", "priority": 9},
+        {"title": "", "line": {"start": {"x": 1}}, "more": 1},
+        {"name": "", "tags": [1]},
+    ):
         assert told(short, value) == told(long, value)
 
 
 @pytest.mark.parametrize(
-    "hint", [Any, Tree, Loose, list, dict[int, str], int | str, Literal[1], bytes, set[int]]
+    "hint",
+    [
+        *(Any, Tree, Loose, list, dict[int, str], int | str, Literal[1], bytes, set[int]),
+        Annotated[str, Field(pattern="^a")],
+        Annotated[int, Field(ge=1, title="One")],
+        Annotated[int, Field(strict=False)],
+        Annotated[int, Field(3)],
+        Annotated[int, Field(ge=1), Field(ge=2)],
+        Annotated[int, Field(ge=0.5)],
+        Annotated[bool, Field(ge=0)],
+        Annotated[int | None, Field(ge=1)],
+        Annotated[Point, Field(description="A point.")],
+        Annotated[str, Field(description="")],
+        Annotated[str, Field(min_length=1, json_schema_extra={"x": 1})],
+        Annotated[str, AfterValidator(str.strip)],
+    ],
 )
 def test_other_hints_are_left_to_pydantic(hint: Any) -> None:
     assert basics.core(hint) is None

@@ -10,25 +10,28 @@ from collections.abc import Callable
 class Clock:
     """Wall time for people, monotonic time for measuring."""
 
-    __slots__ = ("_millisecond", "_stamp", "monotonic", "time")
+    __slots__ = ("_latest", "monotonic", "time")
 
     def __init__(
         self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.perf_counter
     ) -> None:
         self.time = wall
         self.monotonic = monotonic
-        self._millisecond = -1
-        self._stamp = ""
+        #: The millisecond that was spelled last: when it began and ended, and its text.
+        self._latest = (0.0, 0.0, "")
 
     def stamp(self, moment: float) -> str:
         """Wall time as ISO-8601 UTC with milliseconds and `Z`."""
-        now = int(moment * 1000)
         # Events come in bursts: the text of a millisecond is made once.
-        if now != self._millisecond:
-            whole, part = divmod(now, 1000)
-            self._stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{part:03d}Z"
-            self._millisecond = now
-        return self._stamp
+        start, end, text = self._latest
+        return text if start <= moment < end else self._spelled(moment)
+
+    def _spelled(self, moment: float) -> str:
+        now = int(moment * 1000)
+        whole, part = divmod(now, 1000)
+        text = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{part:03d}Z"
+        self._latest = (now / 1000, (now + 1) / 1000, text)
+        return text
 
 
 #: Ids that are made already: many at once cost a quarter of what they cost one by one.

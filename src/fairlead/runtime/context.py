@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from fairlead._json import encode, loads, packed
-from fairlead.actions import Action, Injected
+from fairlead.actions import IN_PROCESS, Action, Injected
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The newest log entries an envelope carries; a stream carries them all.
 MAX_LOGS = 10_000
+#: Old ones go in batches.
+_MOST_NOTES = 2 * MAX_LOGS
 _INT64 = 2**63
 #: What cannot change.
 _LASTING = frozenset({str, int, float, bool, type(None)})
@@ -38,8 +40,8 @@ _SECRETS = frozenset({str, int})
 
 #: Something an action said: level, message, percent, fields, time. Without a level it is a progress report.
 #: Words are redacted and times are spelled when somebody looks, which is rare. Fields that could change until
-#: then are redacted at once, and kept as JSON.
-Note = tuple[str | None, str | None, float | None, dict[str, Any] | bytes, float]
+#: then are redacted at once, and kept as JSON. No fields are None: what holds no dict is no work for the collector.
+Note = tuple[str | None, str | None, float | None, dict[str, Any] | bytes | None, float]
 
 
 #: A call's result as it is kept in memory: data and artifacts as JSON, what was said, and who redacts that.
@@ -65,6 +67,11 @@ class Context(Injected):
     """The call as its action sees it."""
 
     # Most calls use few of these: what is not set on the way keeps its default here.
+    surface = IN_PROCESS
+    user: Any = None
+    auth: Any = None
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    idempotency_key: str | None = None
     attempt = 1
     chunks = 0
     #: Whether this call gives the kept result of an earlier one.
@@ -75,49 +82,39 @@ class Context(Injected):
     told_meta: Mapping[str, Any] = MappingProxyType({})
     _artifacts: list[dict[str, Any]] | None = None
     _caller: str | None = None
-    _closed = False
-    _notes: list[Note] | None = None
+    _env: str | None = None
+    _id: str | None = None
+    #: The loop of sync functions, which do not run on its thread.
+    _loop: asyncio.AbstractEventLoop | None = None
+    _services: Services | None = None
     _signal: Signal | None = None
     #: Where a sync function runs.
     _thread: Future[Any] | None = None
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        action: Action[..., Any],
-        surface: str,
-        invocation_id: str | None,
-        user: Any,
-        auth: Any,
-        env: str,
-        services: Services,
-        metadata: Mapping[str, Any],
-        idempotency_key: str | None,
-        channel: Channel | None,
-        started: float,
-        threaded: bool,
-    ) -> None:
+    def __init__(self, runtime: Runtime, action: Action[..., Any], started: float) -> None:
         self._runtime = runtime
         self.action = action
-        self.surface = surface
-        self._id = invocation_id
-        self.user = user
-        self.auth = auth
-        self.env = env
-        self.services = services
-        self.metadata = metadata
-        self.idempotency_key = idempotency_key
-        self._channel = channel
         self.started = started
-        #: For sync functions: the thread they do not run on. 0 where everything is on one thread.
-        self._loop_thread = get_ident() if threaded else 0
-        self._loop = asyncio.get_running_loop() if threaded else None
+        # What is looked at for each event is found sooner here than on the class.
+        self._channel: Channel | None = None
+        self._closed = False
+        #: The thread of the loop where the function runs on another; 0 where all is on one.
+        self._loop_thread = 0
+        self._notes: list[Note] | None = None
 
     @property
     def invocation_id(self) -> str:
         if self._id is None:
             self._id = self._runtime.new_id()
         return self._id
+
+    @property
+    def env(self) -> str:
+        return self._env or self._runtime.env
+
+    @property
+    def services(self) -> Services:
+        return self._runtime._lifespan.values if self._services is None else self._services
 
     @property
     def runtime(self) -> Runtime:
@@ -134,11 +131,10 @@ class Context(Injected):
     @property
     def caller(self) -> str:
         """Who is calling, as one stable text; empty when nobody said."""
-        if self.user is None and self.auth is None:
-            return ""
-        if self._caller is None:
-            self._caller = caller_of(self.user, self.auth)
-        return self._caller
+        caller = self._caller
+        if caller is None:
+            caller = self._caller = caller_of(self.user, self.auth)
+        return caller
 
     @property
     def task(self) -> Durable | None:
@@ -205,18 +201,14 @@ class Context(Injected):
         runtime = self._runtime
         if type(text) is not str and text is not None:
             text = str(text)
-        told: dict[str, Any] | bytes = fields
-        for value in fields.values():
-            if type(value) not in _LASTING or type(runtime.redactor) is not Redactor:
-                told = packed(encode(shown(fields, runtime.redactor)))
-                break
-        note = (level, text, percent, told, runtime.wall())
+        wall = runtime.wall
+        note = (level, text, percent, _kept(fields, runtime.redactor) if fields else None, wall())
         notes = self._notes
         if notes is None:
             self._notes = [note]
         else:
             notes.append(note)
-            if len(notes) >= 2 * MAX_LOGS:
+            if len(notes) >= _MOST_NOTES:
                 del notes[:MAX_LOGS]
         channel = self._channel
         if channel is None:
@@ -310,8 +302,18 @@ def spelled(record: Record) -> bytes:
     return b"[%b,%b,%b]" % (data, artifacts, encode(told))
 
 
-def _fields(kept: dict[str, Any] | bytes, runtime: Runtime) -> dict[str, Any]:
+def _kept(fields: dict[str, Any], redactor: Redactor) -> dict[str, Any] | bytes:
+    """A note's fields as they are now, whatever becomes of them."""
+    for value in fields.values():
+        if type(value) not in _LASTING or type(redactor) is not Redactor:
+            return packed(encode(shown(fields, redactor)))
+    return fields
+
+
+def _fields(kept: dict[str, Any] | bytes | None, runtime: Runtime) -> dict[str, Any]:
     """A note's fields as somebody may see them, and change them."""
+    if kept is None:
+        return {}
     told: dict[str, Any] = loads(kept) if type(kept) is bytes else shown(kept, runtime.redactor)
     return told
 
@@ -320,7 +322,7 @@ def _event(note: Note, runtime: Runtime) -> Event:
     """A note as a stream tells it."""
     level, text, percent, kept, moment = note
     message = None if text is None else runtime.redactor.text(text)
-    fields = _fields(kept, runtime) if kept else {}
+    fields = {} if kept is None else _fields(kept, runtime)
     time = runtime.clock.stamp(moment)
     if level is None:
         return {"type": "progress", "message": message, "percent": percent, "fields": fields, "time": time}

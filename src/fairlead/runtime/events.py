@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 #: Past this many waiting events, a producer that can wait does.
 ROOM = 1024
@@ -24,14 +24,17 @@ Event = dict[str, Any]
 _MAKING = threading.Lock()
 
 
-class Ready:
-    """Awaitable that is done already."""
+class Ready(tuple[()]):
+    """Awaitable that is done already: an empty tuple's iterator says what an empty generator would."""
 
     __slots__ = ()
 
-    def __await__(self) -> Generator[Any, None, None]:
-        # An empty iterator says the same as an empty generator, and is made in no time.
-        return iter(())  # type: ignore[return-value]
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[Any, None, None]: ...
+
+    else:
+        __await__ = tuple.__iter__
 
 
 READY = Ready()

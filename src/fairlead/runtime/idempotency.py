@@ -91,7 +91,8 @@ class MemoryIdempotency:
         if record is None:
             entries.pop(key, None)
         else:
-            entries[key] = (entry[0], record, self._monotonic() + self.ttl)
+            monotonic = self._monotonic
+            entries[key] = (entry[0], record, monotonic() + self.ttl)
             if len(entries) > self._full:
                 self._evict()
         if self._waiting:

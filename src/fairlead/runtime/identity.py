@@ -26,18 +26,17 @@ _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OP
 
 def caller_of(user: Any, auth: Any) -> str:
     """The caller as text: the user if there is one, else what the credentials say, else nobody."""
-    whose, identity = ("auth", auth) if user is None else ("user", user)
-    if identity is None:
-        return ""
-    if type(identity) is dict and _FLEETING.isdisjoint(identity):
-        spelled = _exact(identity)
-        if spelled is not None:
-            return f"{whose}:{spelled.decode()}"
-    return f"{whose}:{_stable(identity)}"
+    if user is not None:
+        return f"user:{_stable(user)}"
+    return "" if auth is None else f"auth:{_stable(auth)}"
 
 
 def _stable(identity: Any) -> str:
     """The identity as text without line breaks, and without the credentials themselves."""
+    if type(identity) is dict and _FLEETING.isdisjoint(identity):
+        spelled = _exact(identity)
+        if spelled is not None:
+            return spelled.decode()
     if isinstance(identity, Mapping):
         identity = {key: value for key, value in identity.items() if key not in _PASSING}
         if not _CREDENTIALS.isdisjoint(identity):
@@ -82,9 +81,11 @@ def request_of(value: Any) -> bytes:
         raise Failure(Kind.invalid_input, "The input is nested too deeply.") from None
 
 
-def key_of(given: str) -> str:
-    """An idempotency key as it is kept: one of any length takes little room."""
-    return given if len(given) <= _LONGEST_KEY else hashlib.sha256(given.encode(errors="replace")).hexdigest()
+def claim_key(label: str, caller: str, given: str) -> str:
+    """What a keyed call is known by; a key of any length takes little room."""
+    if len(given) > _LONGEST_KEY:
+        given = hashlib.sha256(given.encode(errors="replace")).hexdigest()
+    return f"{label}\n{caller}\n{given}"
 
 
 def _digest(spelled: bytes) -> bytes:

@@ -8,7 +8,7 @@ from functools import cache
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from fairlead.actions import Action
+from fairlead.actions import Action, Deprecation
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.context import Context
 from fairlead.runtime.identity import plain_request_of, request_of
@@ -45,6 +45,7 @@ class Plan:
         "body",
         "checker",
         "chunk",
+        "deprecated",
         "drop_blanks",
         "gate",
         "input",
@@ -80,6 +81,8 @@ class Plan:
         self.output: Schema = untyped() if self.streams or action.output is None else action.output
         self.chunk: Schema = binding.chunk or untyped()
         self.checker = checker
+        #: What a caller of a deprecated action is told.
+        self.deprecated = None if action.deprecation is None else _deprecated(action.deprecation)
         self.repair = (action.preflight or preflight) == "repair"
         self.validate = action.input.validate
         self.request_of = plain_request_of if action.input.plain else request_of
@@ -100,6 +103,10 @@ class Plan:
             or action.retry.retries
         )
         self.body = _wrapped(_body(self, workers), middleware, action)
+
+
+def _deprecated(how: Deprecation) -> dict[str, Any]:
+    return {"replacement": how.replacement, "since": how.since, "message": how.message}
 
 
 def _body(plan: Plan, workers: Workers) -> Body:
@@ -188,8 +195,9 @@ def _layer(layer: Middleware, inner: Body, action: Action[..., Any]) -> Body:
 
 def dumped(schema: Schema, value: Any) -> Any:
     """An action's output, checked against its schema and made JSON."""
+    validate = schema.validate
     try:
-        checked = schema.validate(value)
+        checked = validate(value)
     except (ValueError, RecursionError) as exc:
         raise _invalid_output(schema, exc) from exc
     if schema.plain:

@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from threading import get_ident
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
@@ -22,7 +23,6 @@ from fairlead.actions import (
     Action,
     Catalogue,
     DefinitionError,
-    Deprecation,
     Exposure,
     Retry,
 )
@@ -36,7 +36,7 @@ from fairlead.runtime.context import Context, Record, Services, spelled
 from fairlead.runtime.events import Channel
 from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
 from fairlead.runtime.idempotency import FRESH, Claim, IdempotencyStore, MemoryIdempotency
-from fairlead.runtime.identity import key_of
+from fairlead.runtime.identity import claim_key
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter, limits_of
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, dumped
@@ -52,7 +52,6 @@ from fairlead.runtime.workers import Workers
 from fairlead.schema import Invalid
 
 NOTHING: Final[Any] = MappingProxyType({})
-_NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
 _MODULES: Final = sys.modules
 #: Failures of the first call that say nothing about its twins: they try for themselves.
 _OWN = frozenset({Kind.cancelled, Kind.timeout})
@@ -175,8 +174,8 @@ class Runtime:
         plan = self._plan(action)
         if plan is None:
             raise unknown(action, self.catalogue)
-        about = (self.env, self._lifespan.values, _NO_METADATA, None, None)
-        context = Context(self, plan.action, surface, None, user, auth, *about, self._monotonic(), False)
+        context = Context(self, plan.action, self._monotonic())
+        context.surface, context.user, context.auth = surface, user, auth
         if surface != IN_PROCESS and surface not in plan.surfaces:
             raise unsupported(plan.action.name, surface)
         given = {} if input is NOTHING else input
@@ -218,7 +217,9 @@ class Runtime:
         _channel: Channel | None = None,
     ) -> Result:
         """Call an action; the result tells how it ended. Time limits are in seconds."""
-        started = self._monotonic()
+        # What is called here is taken from its object first: called on the object, it would be sought as a method.
+        monotonic = self._monotonic
+        started = monotonic()
         task = current_task()
         cancels = task.cancelling()
         try:
@@ -231,21 +232,28 @@ class Runtime:
         if plan is None:
             wrong = unknown(action, self.catalogue)
             return await self._refuse(action, wrong, surface, invocation_id, user, auth, started)
-        context = Context(
-            self,
-            plan.action,
-            surface,
-            invocation_id,
-            user,
-            auth,
-            env or self.env,
-            self._lifespan.values if services is None else Services(services),
-            _NO_METADATA if metadata is None else metadata,
-            idempotency_key,
-            _channel,
-            started,
-            plan.threaded,
-        )
+        context = Context(self, plan.action, started)
+        # Most calls give few of these.
+        if surface != IN_PROCESS:
+            context.surface = surface
+        if invocation_id is not None:
+            context._id = invocation_id
+        if user is not None:
+            context.user = user
+        if auth is not None:
+            context.auth = auth
+        if env is not None:
+            context._env = env
+        if services is not None:
+            context._services = Services(services)
+        if metadata is not None:
+            context.metadata = metadata
+        if idempotency_key is not None:
+            context.idempotency_key = idempotency_key
+        if _channel is not None:
+            context._channel = _channel
+        if plan.threaded:
+            context._loop, context._loop_thread = asyncio.get_running_loop(), get_ident()
         data: Any = None
         failure: Failure | None = None
         invocation = Invocation(context, input) if self._hooks.any else None
@@ -261,8 +269,9 @@ class Runtime:
                 input = {}
             if plan.drop_blanks is not None:
                 input, context.warnings = plan.drop_blanks(input)
+            validate = plan.validate
             try:
-                context.input = plan.validate(input)
+                context.input = validate(input)
             except (ValueError, RecursionError) as error:
                 context.input = self._mended(plan, context, input, error)
             del input  # a call may wait for long, and has in hand what this became
@@ -281,7 +290,8 @@ class Runtime:
                 and not self._lifespan.waiting
                 and (idempotency_key is None or not plan.keyed)
             ):
-                data = dumped(plan.output, await plan.body(context.input, context))
+                body = plan.body
+                data = dumped(plan.output, await body(context.input, context))
             else:
                 data = await self._carry(plan, context, limits, confirm)
             if task.cancelling() > cancels:
@@ -302,7 +312,7 @@ class Runtime:
         if failure is not None or span is not None:
             return await self._end(context, data, failure, invocation, span)
         context._closed = True
-        result = Result(context, data, None, self._monotonic() - started)
+        result = Result(context, data, None, monotonic() - started)
         if invocation is not None:
             invocation.result = result
             pending = tell(self._hooks.end, invocation)
@@ -335,8 +345,8 @@ class Runtime:
     ) -> Result:
         """End a call for which there is no action."""
         none = cast("Action[..., Any]", None)
-        about = (self.env, self._lifespan.values, _NO_METADATA, None, None)
-        context = Context(self, none, surface, invocation_id, user, auth, *about, started, False)
+        context = Context(self, none, started)
+        context.surface, context._id, context.user, context.auth = surface, invocation_id, user, auth
         name = self.redactor.text(asked[:100]) if isinstance(asked, str) else type(asked).__name__
         return await self._end(context, None, failure, Invocation(context, None), None, name)
 
@@ -393,14 +403,16 @@ class Runtime:
             token = self._confirmations.check(context, confirm, plan.request_of(context.input))
         if self._lifespan.waiting:
             await within(context, self._lifespan.start(), limits)
-        if plan.checker is not None:
-            answer = plan.checker(action, context.input, context)
+        checker = plan.checker
+        if checker is not None:
+            answer = checker(action, context.input, context)
             if answer is not True:
                 await within(context, permitted(answer), limits)
-        key = None
+        key = caller = None
         if context.idempotency_key is not None and plan.keyed:
-            key = f"{plan.label}\n{context.caller}\n{key_of(context.idempotency_key)}"
-            claim = self._idempotency.claim(key, plan.request_of(context.input))
+            request_of, caller = plan.request_of, context.caller
+            key = claim_key(plan.label, caller, context.idempotency_key)
+            claim = self._idempotency.claim(key, request_of(context.input))
             if claim is not FRESH:
                 record = await self._kept(plan, context, limits, key, claim)
                 if record is not None:
@@ -408,14 +420,14 @@ class Runtime:
         kept = shared = None
         gate, inside = plan.gate, False
         try:
-            if action.deprecation is not None:
-                self._warn(action.deprecation, context)
+            if plan.deprecated is not None:
+                context.logger.warn("Action is deprecated.", plan.deprecated)
             if action.rate_limit is not None:
-                rate = action.rate_limit
-                meter = f"{action.name}\n{context.caller}" if rate.by == "caller" else action.name
-                wait = self._rates.take(meter, rate.limit, rate.per)
+                limit, per, by = action.rate_limit
+                meter = f"{action.name}\n{caller or context.caller}" if by == "caller" else action.name
+                wait = self._rates.take(meter, limit, per)
                 if wait != 0.0:
-                    await within(context, too_often(action.name, rate, wait), limits)
+                    await within(context, too_often(action.name, action.rate_limit, wait), limits)
             if gate is not None:
                 waiter = gate.enter()
                 if waiter is not None:
@@ -426,8 +438,9 @@ class Runtime:
             if limits is not None:
                 produced = await self._attempts(plan, context, limits)
             else:
+                body = plan.body
                 try:
-                    produced = await plan.body(context.input, context)
+                    produced = await body(context.input, context)
                 except Exception as exc:
                     if not action.retry.retries:
                         raise
@@ -455,18 +468,9 @@ class Runtime:
                         # Seen through even if this task is cancelled: the effect has happened.
                         await asyncio.shield(seen_through(pending))
 
-    def _warn(self, deprecation: Deprecation, context: Context) -> None:
-        fields = {
-            "replacement": deprecation.replacement,
-            "since": deprecation.since,
-            "message": deprecation.message,
-        }
-        context.logger.warn("Action is deprecated.", fields)
-
     def _recorded(self, context: Context, data: Any) -> Record | bytes | None:
         try:
-            record = context.record(data)
-            return record if self._in_memory else spelled(record)
+            return context.record(data) if self._in_memory else spelled(context.record(data))
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
             report("A result could not be kept for its idempotency key.")

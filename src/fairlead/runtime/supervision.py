@@ -7,8 +7,11 @@ runtime's business.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 from collections.abc import Awaitable
+from threading import get_ident
 from typing import Any, TypeVar, cast
 
 from fairlead.failures import Failure, Kind, from_exception
@@ -34,12 +37,29 @@ if sys.version_info >= (3, 12):
         return asyncio.current_task() or _NO_TASK
 
 else:
-    # The public function is written in Python before 3.12, and every call would pay for it.
-    _running_loop = asyncio._get_running_loop
+    # Before 3.12, who asks for the running loop asks the system for the process's id first, and every call would
+    # pay for that. So a thread remembers its loop, and looks whether the loop still runs on this thread.
+    class _Here(threading.local):
+        loop: asyncio.BaseEventLoop | None = None
+
+    _here = _Here()
     _tasks: dict[asyncio.AbstractEventLoop | None, asyncio.Task[Any]] = asyncio.tasks._current_tasks  # type: ignore[attr-defined]
 
     def current_task() -> asyncio.Task[Any] | _NoTask:
-        return _tasks.get(_running_loop(), _NO_TASK)
+        loop = _here.loop
+        if loop is not None and loop._thread_id == get_ident():  # type: ignore[attr-defined]
+            return _tasks.get(loop, _NO_TASK)
+        running = asyncio._get_running_loop()
+        # Loops of other makers do not say where they run.
+        _here.loop = running if isinstance(running, asyncio.BaseEventLoop) else None
+        return _tasks.get(running, _NO_TASK)
+
+    def _forget_loop() -> None:
+        """A child that was forked inside a loop does not run it, whatever the loop says."""
+        _here.loop = None
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget_loop)
 
 
 async def interruptible(context: Context, work: asyncio.Future[Any], limits: Limits) -> Any:

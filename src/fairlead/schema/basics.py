@@ -1,4 +1,4 @@
-"""Basic shapes: JSON's own types, and lists, maps and typed dicts of them, without pydantic's generators.
+"""Basic shapes: JSON's own types, their limits, and lists, maps and typed dicts, without pydantic's generators.
 
 Loading those takes longer than everything else that a small program does. What this gives for a basic hint is
 what they would give, and for any other hint it gives nothing. It validates nothing itself.
@@ -22,13 +22,31 @@ _SCALARS: dict[Any, str] = {
     None: "none",
 }
 _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "none": "null"}
+#: Limits: by the class that `Field` makes of each, what core schemas and JSON Schema call it.
+_LIMITS = {
+    "MinLen": "min_length", "MaxLen": "max_length",
+    "Ge": "ge", "Gt": "gt", "Le": "le", "Lt": "lt", "MultipleOf": "multiple_of",
+}  # fmt: skip
+_RANGE = {
+    "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}  # fmt: skip
+#: The limits that each type may have, and what kinds of numbers they are.
+_LIMITED: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
+    "str": ({"min_length": "minLength", "max_length": "maxLength"}, (int,)),
+    "list": ({"min_length": "minItems", "max_length": "maxItems"}, (int,)),
+    "int": (_RANGE, (int,)),
+    "float": (_RANGE, (int, float)),
+}
 #: All that a node of a basic shape may say; one that says more is not basic.
+_SCALAR = frozenset({"type", "strict", "allow_inf_nan", "metadata"})
 _KEYS = {
-    **dict.fromkeys(_WORDS, frozenset({"type", "strict", "allow_inf_nan"})),
-    "literal": frozenset({"type", "expected"}),
-    "nullable": frozenset({"type", "schema"}),
-    "list": frozenset({"type", "items_schema"}),
-    "dict": frozenset({"type", "keys_schema", "values_schema"}),
+    **dict.fromkeys(_WORDS, _SCALAR),
+    **{word: _SCALAR | _LIMITED[word][0].keys() for word in ("str", "int", "float")},
+    "literal": frozenset({"type", "expected", "metadata"}),
+    "nullable": frozenset({"type", "schema", "metadata"}),
+    "list": frozenset({"type", "items_schema", "metadata", *_LIMITED["list"][0]}),
+    "dict": frozenset({"type", "keys_schema", "values_schema", "metadata"}),
     "typed-dict": frozenset({"type", "cls", "config", "extra_behavior", "fields"}),
 }
 _ORDER = {
@@ -91,8 +109,11 @@ def _core(hint: Any, around: tuple[type, ...]) -> Core:
     if hint is None or (isinstance(hint, type) and not isinstance(hint, types.GenericAlias)):
         return {"type": _SCALARS[hint]} if hint in _SCALARS else _typed_dict(hint, around)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated and all(type(each) is str for each in hint.__metadata__):
-        return _core(arguments[0], around)
+    if origin is Annotated:
+        core = _core(arguments[0], around)
+        for each in hint.__metadata__:
+            _annotate(core, each)
+        return core
     if origin is list:
         return {"type": "list", "items_schema": _core(arguments[0], around)}
     if origin is dict and arguments[0] is str:
@@ -104,6 +125,38 @@ def _core(hint: Any, around: tuple[type, ...]) -> Core:
         if inner["type"] not in ("none", "nullable"):
             return {"type": "nullable", "schema": inner}
     raise _NotBasic
+
+
+def _annotate(core: Core, said: Any) -> None:
+    """Add to a node what stands beside its type: words, limits, or a `Field` of no more than a few of these."""
+    kind = type(said)
+    if kind is str:
+        return None
+    if kind.__module__ == "annotated_types" and kind.__name__ in _LIMITS:
+        return _limit(core, _LIMITS[kind.__name__], said)
+    more = getattr(said, "_attributes_set", None)
+    if kind.__module__ != "pydantic.fields" or more is None or not more.keys() <= {"description"}:
+        raise _NotBasic
+    for each in said.metadata:
+        _annotate(core, each)
+    if more:
+        _describe(core, more["description"])
+    return None
+
+
+def _limit(core: Core, key: str, said: Any) -> None:
+    keys, numbers = _LIMITED.get(core["type"], ({}, ()))
+    limit = getattr(said, key)
+    # Which of two limits wins, and what a limit of another type means, pydantic decides.
+    if key not in keys or key in core or type(limit) not in numbers:
+        raise _NotBasic
+    core[key] = limit
+
+
+def _describe(core: Core, words: Any) -> None:
+    if core["type"] == "typed-dict" or type(words) is not str or not words:
+        raise _NotBasic
+    core["metadata"] = {"pydantic_js_updates": {"description": words}}
 
 
 def _typed_dict(cls: Any, around: tuple[type, ...]) -> Core:
@@ -126,6 +179,20 @@ def _document(node: Mapping[str, Any]) -> dict[str, Any]:
     kind = node["type"]
     if not node.keys() <= _KEYS.get(kind, frozenset()):
         raise _NotBasic
+    if kind == "typed-dict":
+        return _record(node)
+    said = _bare_document(node, kind)
+    for key, word in _LIMITED.get(kind, ({}, ()))[0].items():
+        if key in node:
+            said[word] = node[key]
+    metadata = node.get("metadata") or {}
+    updates = metadata.get("pydantic_js_updates", {})
+    if not metadata.keys() <= {"pydantic_js_updates"} or not updates.keys() <= {"description"}:
+        raise _NotBasic
+    return tidy({**said, **updates})
+
+
+def _bare_document(node: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if kind in _WORDS:
         return {"type": _WORDS[kind]}
     if kind == "nullable":
@@ -134,7 +201,7 @@ def _document(node: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": _document(node["items_schema"])}
     if kind == "dict":
         return {"type": "object", "additionalProperties": _document(node["values_schema"])}
-    return _literal(node["expected"]) if kind == "literal" else _record(node)
+    return _literal(node["expected"])
 
 
 def _literal(expected: list[Any]) -> dict[str, Any]:
