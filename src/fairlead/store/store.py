@@ -15,7 +15,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock, local
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
@@ -89,6 +89,15 @@ class Single(Generic[T]):
         return self.otherwise(tx)
 
 
+def told_by(works: Iterable[Single[Any]]) -> dict[str, int]:
+    """Whom these tell, and how often."""
+    told: dict[str, int] = {}
+    for work in works:
+        for topic in work.topics:
+            told[topic] = told.get(topic, 0) + 1
+    return told
+
+
 #: Takes topics, and how often each was told.
 Carrier = Callable[[Mapping[str, int]], None]
 
@@ -113,6 +122,9 @@ class Listeners:
 
         return remove
 
+    def __bool__(self) -> bool:
+        return bool(self._topics)
+
     def ring(self, topics: Sequence[str]) -> None:
         with self._lock:
             wakes = [wake for topic in topics for wake in self._topics.get(topic, ())]
@@ -136,7 +148,8 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._listeners = Listeners()
-        #: What carries topics to other processes, in place of the database's own way. Called on a store's thread.
+        #: What carries topics to other processes, in place of the database's own way. It is called on a thread of
+        #: the store or on an event loop, and must not hold up either.
         self.carrier: Carrier | None = None
         self._process = os.getpid()
 
@@ -252,13 +265,18 @@ _MAIL: Final = local()
 
 async def _landing(submitted: Future[T]) -> T:
     """What a thread of the store does, awaited here."""
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[T] = loop.create_future()
+    waiting: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    bring(submitted, waiting)
+    return await waiting
+
+
+def bring(submitted: Future[T], waiting: asyncio.Future[T]) -> None:
+    """Have what a thread of the store does end where somebody waits for it on an event loop."""
+    loop = waiting.get_loop()
     if getattr(_MAIL, "loop", None) is not loop:
         _MAIL.loop, _MAIL.settle = loop, _mail_to(loop)
     settle: Settle = _MAIL.settle
     submitted.add_done_callback(lambda done: settle(waiting, done))
-    return await waiting
 
 
 def writable(words: str) -> str:
