@@ -12,9 +12,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.failures import Failure
 from fairlead.store.ear import ANYBODY
-from fairlead.store.store import Single, bring, told_by
+from fairlead.store.store import Single, told_by
 
 if TYPE_CHECKING:
     from psycopg import pq
@@ -41,6 +40,8 @@ class Express:
         self.loop = loop
         self._store = store
         self._link: Link | None = None
+        #: Its number, which a lost connection does not tell any more.
+        self._socket = -1
         self._asked = 0
         self._not_before = 0.0
         self._writing = False
@@ -111,8 +112,9 @@ class Express:
         if link is not None and self._store.closing:
             link.close()
         elif link is not None:
+            self._socket = link.socket
             try:
-                self.loop.add_reader(link.socket, self._read)
+                self.loop.add_reader(self._socket, self._read)
             except NotImplementedError:  # as on Windows: everything stays with the threads
                 link.close()
                 return
@@ -124,8 +126,8 @@ class Express:
         self._not_before = max(self._not_before, time.monotonic() + _AGAIN)
         if link is not None:
             if not self.loop.is_closed():
-                self.loop.remove_reader(link.socket)
-                self.loop.remove_writer(link.socket)
+                self.loop.remove_reader(self._socket)
+                self.loop.remove_writer(self._socket)
             self._writing = False
             link.close()
         self._gathered = self._landed() + self._gathered
@@ -136,11 +138,7 @@ class Express:
         jobs, self._gathered = self._gathered, []
         self._forget_timers()
         for waiting, work in jobs:
-            try:
-                bring(self._store.submit(work, True), waiting)
-            except Failure as failure:  # the store is closed
-                if not waiting.done() and not self.loop.is_closed():
-                    waiting.set_exception(failure)
+            self._store.pass_on(waiting, work)
 
     def _forget_timers(self) -> None:
         for timer in (self._soon, self._late):
@@ -186,9 +184,9 @@ class Express:
             self._let_go()
             return
         if whole and self._writing:
-            self.loop.remove_writer(link.socket)
+            self.loop.remove_writer(self._socket)
         elif not whole and not self._writing:
-            self.loop.add_writer(link.socket, self._flush)
+            self.loop.add_writer(self._socket, self._flush)
         self._writing = not whole
 
     def _read(self) -> None:

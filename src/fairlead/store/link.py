@@ -93,6 +93,7 @@ class Link:
 
     @property
     def socket(self) -> int:
+        """Its number, as long as it is not lost."""
         return self._pg.socket
 
     def send(self, sql: bytes, values: Sequence[Any] = (), careless: bool = False) -> Form:

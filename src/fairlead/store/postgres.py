@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.store.ear import NOTIFY, NOTIFY_ANYBODY, Ear, payload
 from fairlead.store.express import Express
 from fairlead.store.refusals import connection_failure, is_starting, statement_failure
-from fairlead.store.store import Single, Store, Wake, Work, fail, told_by
+from fairlead.store.store import Landing, Outlet, Single, Store, Wake, Work, fail, told_by
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from fairlead.store.link import Link
 
 T = TypeVar("T")
-Job = tuple[Future[Any], Work[Any]]
+Job = tuple[Outlet[Any], Work[Any]]
 
 #: Seconds a lost connection may take to come back before the work fails.
 PATIENCE: Final = 30.0
@@ -77,16 +76,20 @@ class PostgresStore(Store):
         self._lanes = {write: _Lane(self, write, half) for write in (True, False)}
         self._close_at_exit()
 
-    def submit(self, work: Work[T], write: bool) -> Future[T]:
-        future: Future[T] = Future()
-        # Nobody can take it back: whether it was done must be known.
-        future.set_running_or_notify_cancel()
+    def _put(self, outlet: Outlet[T], work: Work[T], write: bool) -> None:
         self._check_process()
         with self._lock:
             if self._closed.is_set():
                 raise Failure(Kind.unavailable, f"The store {self.name} is closed.")
-            self._lanes[write].put((future, work))
-        return future
+            self._lanes[write].put((outlet, work))
+
+    def pass_on(self, waiting: asyncio.Future[T], work: Work[T]) -> None:
+        """Have a write done on a thread for which somebody waits already."""
+        try:
+            self._put(Landing(waiting), work, True)
+        except Failure as failure:  # it is closed
+            if not waiting.done() and not waiting.get_loop().is_closed():
+                waiting.set_exception(failure)
 
     async def write(self, work: Work[T]) -> T:
         if type(work) is Single:
@@ -346,8 +349,8 @@ class _Worker:
             else:
                 if topics:
                     store.told(topics)
-                for (future, _), outcome in zip(jobs, outcomes, strict=True):
-                    future.set_result(outcome)
+                for (outlet, _), outcome in zip(jobs, outcomes, strict=True):
+                    outlet.set_result(outcome)
                 return True
 
     def _settle_each(self, jobs: list[Job]) -> bool:
@@ -481,6 +484,6 @@ def _unreachable(name: str, error: Exception, patience: float) -> Failure:
 
 
 def _fail(jobs: list[Job], error: BaseException) -> bool:
-    for future, _ in jobs:
-        fail(future, error)
+    for outlet, _ in jobs:
+        fail(outlet, error)
     return True
