@@ -191,7 +191,7 @@ class Express:
 
     def _read(self) -> None:
         """Take in what has come; once that is all, tell everybody."""
-        from fairlead.store.link import first_rows
+        from fairlead.store.link import rows_of
 
         link = self._link
         if link is None:
@@ -200,12 +200,12 @@ class Express:
             self._came += link.take_in()
             if link.owed or not self._sent:
                 return
-            rows = first_rows(self._forms, self._came)
-            outcomes = [work.read(row) for (_, work), row in zip(self._sent, rows, strict=False)]
+            rows = rows_of(self._forms, self._came)
+            outcomes = [work.read(each) for (_, work), each in zip(self._sent, rows, strict=False)]
         except Exception:
             self._let_go()
             return
-        heard = self._store.carrier is None and rows[-1] != (0,)
+        heard = self._store.carrier is None and rows[-1] != [(0,)]
         self._settle(link, outcomes, heard)
 
     def _settle(self, link: Link, outcomes: list[Any], heard: bool) -> None:
@@ -213,7 +213,7 @@ class Express:
         for (waiting, _), outcome in zip(jobs, outcomes, strict=True):
             if not waiting.done():  # whoever waited may have gone
                 waiting.set_result(outcome)
-        topics = told_by(work for _, work in jobs)
+        topics = told_by((work for _, work in jobs), outcomes)
         self._store.told(topics)
         if heard and topics:
             try:

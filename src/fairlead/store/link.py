@@ -153,15 +153,15 @@ class Link:
             raise Lost(str(exc)) from exc
         self._unanswered.append("sync")
 
-    def rows(self, forms: Sequence[Form], wanted: int) -> list[Row | None]:
-        """Send what is queued and wait for so many answers; gives the first row of each statement of these forms."""
+    def rows(self, forms: Sequence[Form], wanted: int) -> list[list[Row]]:
+        """Send what is queued and wait for so many answers; gives the rows of each statement of these forms."""
         results: list[pq.abc.PGresult] = []
         try:
             self._flush()
             self._results(self.owed - wanted, into=results)
         except psycopg.Error as exc:
             raise Lost(str(exc)) from exc
-        return first_rows(forms, results)
+        return rows_of(forms, results)
 
     # For those who must not wait.
 
@@ -345,10 +345,9 @@ def encoded(statement: Statement, values: Mapping[str, Any]) -> Encoded:
     return (statement.postgres, *_encoded([values[name] for name in statement.values]))
 
 
-def first_rows(forms: Sequence[Form], results: Sequence[pq.abc.PGresult]) -> list[Row | None]:
-    """The first row of each result."""
-    found = [_rows(form, result) for form, result in zip(forms, results, strict=True)]
-    return [rows[0] if rows else None for rows in found]
+def rows_of(forms: Sequence[Form], results: Sequence[pq.abc.PGresult]) -> list[list[Row]]:
+    """The rows of each result."""
+    return [_rows(form, result) for form, result in zip(forms, results, strict=True)]
 
 
 def _refusal(result: pq.abc.PGresult) -> Exception:

@@ -366,7 +366,7 @@ class _Worker:
         if self._link is None:
             self._link = self._store.connected()
         link = self._link
-        if self._write and all(type(work) is Single for work in works):
+        if self._write and all(type(work) is Single and not callable(work.topics) for work in works):
             return self._stretch(link, works)  # type: ignore[arg-type]
         tx = LinkTx(link)
         link.send(_BEGIN if self._write else _BEGIN_READ)
@@ -397,12 +397,12 @@ class _Worker:
         ]
         link.end_stretch()
         wanted = link.owed
-        told = told_by(works)
+        told = told_by(works, works)
         if told and self._store.carrier is None:
             self._store.notify(link, told, NOTIFY_ANYBODY)
             link.end_stretch()
         rows = link.rows(forms, wanted)
-        return [work.read(row) for work, row in zip(works, rows, strict=False)], told
+        return [work.read(each) for work, each in zip(works, rows, strict=False)], told
 
     def _undo(self, cause: BaseException) -> None:
         from fairlead.store.link import Lost, Refused

@@ -64,8 +64,8 @@ Work = Callable[[Tx], T]
 class Single(Generic[T]):
     """Work that is one statement where the database can say it in one: then many of them take one journey there.
 
-    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's first row; `beside` is another
-    statement that goes with it, whose rows nobody reads.
+    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's rows; `beside` is another
+    statement that goes with it, whose rows nobody reads. Whom it tells may depend on the outcome.
     """
 
     __slots__ = ("beside", "otherwise", "read", "statement", "topics", "values")
@@ -74,8 +74,8 @@ class Single(Generic[T]):
         self,
         statement: Statement,
         values: Mapping[str, Any],
-        topics: Sequence[str],
-        read: Callable[[Row | None], T],
+        topics: Sequence[str] | Callable[[T], Sequence[str]],
+        read: Callable[[list[Row]], T],
         otherwise: Callable[[Tx], T],
         beside: tuple[Statement, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -90,11 +90,11 @@ class Single(Generic[T]):
         return self.otherwise(tx)
 
 
-def told_by(works: Iterable[Single[Any]]) -> dict[str, int]:
+def told_by(works: Iterable[Single[Any]], outcomes: Iterable[Any]) -> dict[str, int]:
     """Whom these tell, and how often."""
     told: dict[str, int] = {}
-    for work in works:
-        for topic in work.topics:
+    for work, outcome in zip(works, outcomes, strict=True):
+        for topic in work.topics(outcome) if callable(work.topics) else work.topics:
             told[topic] = told.get(topic, 0) + 1
     return told
 

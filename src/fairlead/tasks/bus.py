@@ -199,10 +199,13 @@ class DatabaseSource:
         self._bell = self._listening.__enter__()
 
     async def take(self, size: int) -> list[Taken]:
-        tasks = await self._store.write(
-            lambda tx: ledger.take(tx, self._queue, self._worker, size, self._wall(), self._lease)
+        now = self._wall()
+        tasks, late = await self._store.write(
+            ledger.taking(self._queue, self._worker, size, now, self._lease)
         )
-        if not tasks:
+        if late:
+            await self._store.write(lambda tx: ledger.promote(tx, self._queue, now))
+        elif not tasks:
             await self._bell.rung(await idle(self._store, self._queue, self._wall(), self._look))
         return [Taken(task) for task in tasks]
 

@@ -19,6 +19,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
 from fairlead.runtime.clock import random_id
 from fairlead.runtime.context import shown
+from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
@@ -353,7 +354,9 @@ class Tasks:
     def _row(self, checked: Checked, surface: str, user: Any, auth: Any) -> dict[str, Any]:
         identity = {"surface": surface, "user": user, "auth": auth}
         told = {
-            name: shown(value, self.app.redactor) for name, value in identity.items() if value is not None
+            name: shown(_lasting(value), self.app.redactor)
+            for name, value in identity.items()
+            if value is not None
         }
         return {
             "queue": self.queue,
@@ -416,6 +419,20 @@ class Tasks:
             return tx.all(SQL.listed_rare, queue=self.queue, state=min(wanted).value, size=size, **at)
         which = SQL.listed_open if wanted.isdisjoint(FINAL) else SQL.listed
         return tx.all(which, queue=self.queue, size=size, **at)
+
+
+def _lasting(identity: Any) -> Any:
+    """An identity that can be kept: of an object that is no JSON, its id and what it may do."""
+    if type(identity) is str or isinstance(identity, Mapping):
+        return identity
+    try:
+        jsonable(identity)
+    except NotJsonable:
+        return {
+            "id": getattr(identity, "id", type(identity).__name__),
+            "permissions": sorted(permissions_of(identity)),
+        }
+    return identity
 
 
 def task_id(now: float) -> str:
