@@ -213,7 +213,10 @@ def build(folder: Path, clock: Clock | None = None) -> App:
             await asyncio.sleep(3600)
         finally:
             assert ctx.task is not None
-            ctx.task.output("farewell")
+            ctx.task.output("fare")
+            for _ in range(3):  # until that is being written
+                await asyncio.sleep(0)
+            ctx.task.output("well")
 
     @app.action
     async def whoami(ctx: Context) -> dict[str, Any]:

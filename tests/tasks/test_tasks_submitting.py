@@ -114,7 +114,7 @@ async def test_what_a_run_says_when_its_deadline_stops_it_is_in_its_log(
     worker()
     task = await tasks.submit("part", deadline=0.5)
     said = [(event.type, event.data.get("text")) async for event in tasks.events(task.id)]
-    assert said == [("started", None), ("output", "farewell"), ("terminal", None)]
+    assert said == [("started", None), ("output", "fare"), ("output", "well"), ("terminal", None)]
     assert (await tasks.get(task.id)).state is State.timeout
 
 
