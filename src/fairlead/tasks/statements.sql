@@ -257,6 +257,9 @@ DELETE FROM task_workers WHERE id = :id OR seen < :before
 -- workers
 SELECT id, queue, seen, busy, room FROM task_workers WHERE queue = :queue AND seen >= :since ORDER BY id
 
+-- seen
+SELECT seen FROM task_workers WHERE id = :id AND seen >= :since
+
 -- complete (postgres)
 WITH moved AS (
     UPDATE tasks SET
