@@ -207,8 +207,16 @@ ORDER BY created DESC, id DESC LIMIT :size
 SELECT * FROM tasks WHERE parent = :parent AND (created, id) < (:before, :before_id)
 ORDER BY created DESC, id DESC LIMIT :size
 
--- counts
-SELECT state, count(*) FROM tasks WHERE queue = :queue GROUP BY state
+-- counts_open
+SELECT state, count(*) FROM tasks
+WHERE queue = :queue AND ended IS NULL AND state IN ('queued', 'running') GROUP BY state
+
+-- counts_rare
+SELECT state, count(*) FROM tasks
+WHERE queue = :queue AND state NOT IN ('queued', 'running', 'completed') GROUP BY state
+
+-- count_all
+SELECT count(*) FROM tasks WHERE queue = :queue
 
 -- old_tasks
 SELECT id FROM tasks WHERE ended IS NOT NULL AND ended < :before ORDER BY ended LIMIT :size

@@ -252,8 +252,17 @@ class Tasks:
 
     async def counts(self) -> dict[str, int]:
         """How many tasks are in which state."""
-        rows = await self.store.read(lambda tx: tx.all(SQL.counts, queue=self.queue))
-        return dict(rows)
+
+        def work(tx: Tx) -> dict[str, int]:
+            # Most have completed: they are counted by an index alone, as reading each takes five times as long.
+            found = dict(
+                tx.all(SQL.counts_open, queue=self.queue) + tx.all(SQL.counts_rare, queue=self.queue)
+            )
+            everything = tx.one(SQL.count_all, queue=self.queue)
+            completed = (everything[0] if everything else 0) - sum(found.values())
+            return {**found, **({State.completed.value: completed} if completed else {})}
+
+        return await self.store.read(work)
 
     async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
         """End a task and its children, whatever they are doing; one that has ended stays as it is."""
