@@ -139,10 +139,7 @@ class Fairlead:
         """Take so many, one by one, and leave them."""
         watch = Stopwatch()
         for _ in range(count):
-            wall = app.clock.time()
-            taken = await self._store.write(
-                lambda tx, wall=wall: ledger.take(tx, "bench", "w", 1, wall, 3600)
-            )
+            taken, _ = await self._store.write(ledger.taking("bench", "w", 1, app.clock.time(), 3600))
             assert len(taken) == 1, "there is nothing to take"
         return watch.seconds
 

@@ -29,7 +29,7 @@ EVENTS = 40_000
 EVENTS_A_SECOND = 20_000
 TAILS = 1000
 #: Finished tasks that a table has; and how often something is done with it in a turn.
-FINISHED = {SQLITE: 1_000_000, POSTGRES: 250_000}
+FINISHED = {SQLITE: 1_000_000, POSTGRES: 1_000_000}
 USES = 50
 #: Seconds: what takes that long is done once.
 SLOW = 0.5
@@ -44,8 +44,7 @@ Workers run up to 32 tasks at once where they can; DBOS polls a hundred times a 
 idle; the bare wake is a datagram, a `NOTIFY`, or a message, and the same rows.
 Processor time is that of an idle worker's process.
 A log is read through `Tasks.events` by another process than the one that wrote it.
-A full table has {FINISHED[SQLITE]:,} finished tasks ({FINISHED[POSTGRES]:,} on PostgreSQL) with their logs, an empty
-one has one.
+A full table has {FINISHED[SQLITE]:,} finished tasks with their logs, an empty one has one.
 "Fairlead, of it" is our speed as a part of theirs; where times are shown, our time as a multiple of theirs."""
 
 COLUMNS = ("work", "by", "figure", "spread", "fairlead, of it", "submit alone", "drain alone")

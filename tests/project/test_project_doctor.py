@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from fairlead.project import doctor
 from fairlead.project.doctor import doctor_project
 from fairlead.project.init import init_project
 from fairlead.store import open_store
+from fairlead.tasks.bus import carry
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -133,6 +135,18 @@ def test_a_store_is_told_as_found_or_with_what_is_wrong_with_it(
 def test_a_bus_that_does_not_answer_is_told(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_BUS_URL", "nats://127.0.0.1:1")
     assert "JetStream" in found(fresh, "BUS_UNREACHABLE")["wayOut"]
+
+
+def test_a_bus_that_only_others_use_is_told(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATABASE_URL", f"sqlite:///{tmp_path}/kept.db")
+    with open_store() as store:
+        assert "BUS_MISSING" not in {check["code"] for check in doctor_project(fresh)["checks"]}
+        store.write_now(lambda tx: carry(tx, time.time()))
+        assert "FAIRLEAD_BUS_URL" in found(fresh, "BUS_MISSING")["message"]
+    monkeypatch.setenv("FAIRLEAD_BUS_URL", "nats://127.0.0.1:1")
+    assert "BUS_MISSING" not in {check["code"] for check in doctor_project(fresh)["checks"]}
 
 
 def test_an_extra_that_is_missing_is_told_with_what_it_is_for(

@@ -207,6 +207,18 @@ def build(folder: Path, clock: Clock | None = None) -> App:
         return "nothing"
 
     @app.action
+    async def part(ctx: Context) -> None:
+        """Say something when it is stopped."""
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            assert ctx.task is not None
+            ctx.task.output("fare")
+            for _ in range(3):  # until that is being written
+                await asyncio.sleep(0)
+            ctx.task.output("well")
+
+    @app.action
     async def whoami(ctx: Context) -> dict[str, Any]:
         """Tell who is calling."""
         return {"user": ctx.user, "auth": ctx.auth, "key": ctx.idempotency_key}

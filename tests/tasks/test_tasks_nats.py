@@ -13,7 +13,7 @@ from fairlead import App
 from fairlead.failures import Failure
 from fairlead.store import Statement, Store
 from fairlead.tasks import State, Tasks
-from fairlead.tasks.bus import open_bus
+from fairlead.tasks.bus import UNHEARD, DatabaseBus, open_bus
 from fairlead.tasks.nats import WORK, NatsBus
 from servers import Nats, NatsCluster
 from tasks.stage import PATIENCE, StartWorker, Where, ended, until
@@ -138,3 +138,18 @@ async def test_a_bus_that_is_not_there_is_told_with_a_way_out(
         await asyncio.to_thread(open_bus, store, app.clock, "nats://127.0.0.1:1")
     with pytest.raises(Failure, match="nats://"):
         open_bus(store, app.clock, "kafka://somewhere")
+
+
+async def test_a_worker_without_the_bus_that_others_have_is_warned_once(
+    tasks: Tasks, store: Store, app: App, worker: StartWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def seen(tasks: Tasks) -> bool:
+        return bool(await tasks.workers())
+
+    worker()
+    await until(lambda: seen(tasks))
+    alone = Tasks(app, store, bus=DatabaseBus(store, app.clock))
+    for _ in range(2):
+        async with alone.worker():
+            await until(lambda: seen(alone))
+    assert [record.message for record in caplog.records].count(UNHEARD) == 1

@@ -13,7 +13,7 @@ from fairlead.store import open_store
 from fairlead.tasks import ledger
 
 #: What counts everything looks at everything; and what only the other database is asked.
-ELSEWHERE = {"counts", "ready_since"}
+ELSEWHERE = {"count_all", "ready_since"}
 
 
 @pytest.fixture(scope="module")

@@ -108,6 +108,16 @@ async def test_a_task_that_runs_past_its_deadline_is_stopped_and_times_out(
     await marks.seen("stopped-late")
 
 
+async def test_what_a_run_says_when_its_deadline_stops_it_is_in_its_log(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    worker()
+    task = await tasks.submit("part", deadline=0.5)
+    said = [(event.type, event.data.get("text")) async for event in tasks.events(task.id)]
+    assert said == [("started", None), ("output", "fare"), ("output", "well"), ("terminal", None)]
+    assert (await tasks.get(task.id)).state is State.timeout
+
+
 async def test_a_task_that_nobody_takes_times_out(tasks: Tasks, worker: StartWorker, marks: Marks) -> None:
     worker(concurrency=1)
     busy = await tasks.submit("hold", {"name": "busy"})
@@ -229,6 +239,16 @@ async def test_an_identity_holds_when_the_task_is_run(tasks: Tasks, worker: Star
     user = {"id": "ann", "permissions": ["shop:buy"]}
     (done,) = await ended(tasks, await tasks.submit("buy", user=user))
     assert (done.state, done.data) == (State.completed, user)
+
+
+async def test_an_identity_that_is_an_object_keeps_its_permissions(tasks: Tasks, worker: StartWorker) -> None:
+    class Member:
+        id = "ann"
+        scope = "shop:*"
+
+    worker()
+    (done,) = await ended(tasks, await tasks.submit("buy", user=Member()))
+    assert (done.state, done.data) == (State.completed, {"id": "ann", "permissions": ["shop:*"]})
 
 
 async def test_a_permission_that_was_taken_away_meanwhile_is_missed_at_run_time(

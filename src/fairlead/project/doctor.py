@@ -235,13 +235,17 @@ class _Project:
         """The database of tasks and secrets. A file that is not there yet is made when it is first needed."""
         from fairlead.store.migrations import pending
         from fairlead.store.opening import open_at, place_of
+        from fairlead.tasks.bus import UNHEARD, VARIABLE, is_carried
 
+        unheard = False
         try:
             place = place_of(self.name)
             if isinstance(place, Path) and not place.exists():
                 return
             with open_at(place, migrate=False) as store:
                 missing = pending(store)
+                if not missing and not os.environ.get(VARIABLE):
+                    unheard = store.read_now(lambda tx: is_carried(tx, time.time()))
         except Failure as failure:
             way_out = "`fairlead store status` looks again; FAIRLEAD_DATABASE_URL and FAIRLEAD_DATA choose the store."
             yield Check("warning", "STORE_UNUSABLE", failure.message, way_out)
@@ -253,6 +257,8 @@ class _Project:
             yield Check("info", "STORE_OLD", message, "`fairlead store migrate` does it now.")
         else:
             yield Check("info", "STORE_FOUND", f"The store {store.name} can be reached and is up to date.")
+        if unheard:
+            yield Check("warning", "BUS_MISSING", UNHEARD, "Set FAIRLEAD_BUS_URL as the workers have it.")
 
     def _bus(self) -> Iterator[Check]:
         import socket

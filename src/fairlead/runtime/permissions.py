@@ -33,17 +33,21 @@ def declared_permissions(action: Action[..., Any], input: Any, context: Context)
 
 
 def granted(context: Context) -> set[str]:
-    """The permissions of the caller, from `auth` and `user`; `scopes` and `scope` are read as well."""
+    """The permissions of the caller, from `auth` and `user`."""
+    return permissions_of(context.auth) | permissions_of(context.user)
+
+
+def permissions_of(identity: Any) -> set[str]:
+    """What an identity, a mapping or an object, says that it may do; `scopes` and `scope` are read as well."""
     found: set[str] = set()
-    for source in (context.auth, context.user):
-        for key in ("permissions", "scopes", "scope"):
-            value = source.get(key) if isinstance(source, Mapping) else getattr(source, key, None)
-            if isinstance(value, str):
-                found.update(value.split())
-            elif isinstance(value, Mapping):
-                found.update(name for name, held in value.items() if held is True)
-            elif isinstance(value, Iterable):
-                found.update(item for item in value if isinstance(item, str))
+    for key in ("permissions", "scopes", "scope"):
+        value = identity.get(key) if isinstance(identity, Mapping) else getattr(identity, key, None)
+        if isinstance(value, str):
+            found.update(value.split())
+        elif isinstance(value, Mapping):
+            found.update(name for name, held in value.items() if held is True)
+        elif isinstance(value, Iterable):
+            found.update(item for item in value if isinstance(item, str))
     return found
 
 

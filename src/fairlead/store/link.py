@@ -48,7 +48,7 @@ class Lost(Exception):
     """There is no connection any more; what was not answered may or may not have been done."""
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """A statement that is prepared: its name, and how its columns are read, once one result was seen."""
 
     name: bytes
@@ -57,6 +57,8 @@ class _Form(NamedTuple):
 
 #: A statement and the types of its values: what is prepared once.
 _Key = tuple[bytes, tuple[int, ...]]
+#: The same with the values.
+Encoded = tuple[bytes, tuple[int, ...], list[bytes | None]]
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
@@ -75,7 +77,7 @@ class Link:
     def __init__(self, url: str) -> None:
         self._connection = connect(url)
         self._pg = self._connection.pgconn
-        self._forms: dict[_Key, _Form] = {}
+        self._forms: dict[_Key, Form] = {}
         self._unanswered: deque[_Key | str] = deque()
         self._made = 0
         self._poll = _Waiting(self._pg.socket)
@@ -89,9 +91,17 @@ class Link:
     def lost(self) -> bool:
         return self._pg.status != pq.ConnStatus.OK
 
-    def send(self, sql: bytes, values: Sequence[Any] = (), careless: bool = False) -> _Form:
+    @property
+    def socket(self) -> int:
+        """Its number, as long as it is not lost."""
+        return self._pg.socket
+
+    def send(self, sql: bytes, values: Sequence[Any] = (), careless: bool = False) -> Form:
         """Queue a statement; `careless` when nobody minds that it fails."""
-        types, given = _encoded(values)
+        return self.send_encoded((sql, *_encoded(values)), careless)
+
+    def send_encoded(self, statement: Encoded, careless: bool = False) -> Form:
+        sql, types, given = statement
         key = (sql, types)
         form = self._forms.get(key)
         try:
@@ -143,16 +153,57 @@ class Link:
             raise Lost(str(exc)) from exc
         self._unanswered.append("sync")
 
-    def rows(self, forms: Sequence[_Form], wanted: int) -> list[Row | None]:
-        """Send what is queued and wait for so many answers; gives the first row of each statement of these forms."""
+    def rows(self, forms: Sequence[Form], wanted: int) -> list[list[Row]]:
+        """Send what is queued and wait for so many answers; gives the rows of each statement of these forms."""
         results: list[pq.abc.PGresult] = []
         try:
             self._flush()
             self._results(self.owed - wanted, into=results)
         except psycopg.Error as exc:
             raise Lost(str(exc)) from exc
-        found = [_rows(form, result) for form, result in zip(forms, results, strict=True)]
-        return [rows[0] if rows else None for rows in found]
+        return rows_of(forms, results)
+
+    # For those who must not wait.
+
+    def flush(self) -> bool:
+        """Send what is queued, as far as the network takes it now; whether it took all."""
+        try:
+            return not self._pg.flush()
+        except psycopg.Error as exc:
+            raise Lost(str(exc)) from exc
+
+    def take_in(self) -> list[pq.abc.PGresult]:
+        """The results of statements that have come by now.
+
+        Raises:
+            Refused: a statement failed.
+            Lost: the connection broke.
+        """
+        came: list[pq.abc.PGresult] = []
+        try:
+            self._pg.consume_input()
+            while self._unanswered and not self._pg.is_busy():
+                self._take(self._pg.get_result(), came)
+        except psycopg.Error as exc:
+            raise Lost(str(exc)) from exc
+        if self.lost:
+            raise Lost("the connection was closed")
+        return came
+
+    def _take(self, result: pq.abc.PGresult | None, came: list[pq.abc.PGresult]) -> None:
+        kind = self._unanswered[0]
+        if result is None:  # it ends a statement's results
+            if kind != "sync":
+                self._unanswered.popleft()
+            elif self.lost:
+                raise Lost("the connection was closed")
+        elif result.status == _SYNCED:
+            self._unanswered.popleft()
+        elif result.status in (_ERROR, _ABORTED):
+            if kind != "careless":
+                raise _refusal(result)
+        elif kind == "statement":
+            came.append(result)
 
     def rollback(self) -> None:
         """Undo the transaction, whatever state it is in."""
@@ -167,13 +218,13 @@ class Link:
         except psycopg.Error as exc:
             raise Lost(str(exc)) from exc
 
-    def _prepare(self, key: _Key) -> _Form:
+    def _prepare(self, key: _Key) -> Form:
         if len(self._forms) >= _PREPARED:
             self._forms.clear()
             self._pg.send_query_params(b"DEALLOCATE ALL", None)
             self._unanswered.append("careless")
         self._made += 1
-        form = _Form(b"f%d" % self._made, [])
+        form = Form(b"f%d" % self._made, [])
         self._pg.send_prepare(form.name, *key)
         self._unanswered.append(key)
         self._forms[key] = form
@@ -285,6 +336,20 @@ class _Waiting:
         return found[0][1] | (_READ if found[0][1] & ~_WRITE else 0)
 
 
+def encoded(statement: Statement, values: Mapping[str, Any]) -> Encoded:
+    """A statement as it is sent.
+
+    Raises:
+        Refused: a value is none that PostgreSQL keeps.
+    """
+    return (statement.postgres, *_encoded([values[name] for name in statement.values]))
+
+
+def rows_of(forms: Sequence[Form], results: Sequence[pq.abc.PGresult]) -> list[list[Row]]:
+    """The rows of each result."""
+    return [_rows(form, result) for form, result in zip(forms, results, strict=True)]
+
+
 def _refusal(result: pq.abc.PGresult) -> Exception:
     if result.status == _ABORTED:
         return Refused("25P02", "an earlier statement of the transaction failed")
@@ -333,7 +398,7 @@ def _text(value: str) -> bytes:
         raise Refused("22021", "a text holds half a character (a lone surrogate)") from None
 
 
-def _rows(form: _Form, result: pq.abc.PGresult | None) -> list[Row]:
+def _rows(form: Form, result: pq.abc.PGresult | None) -> list[Row]:
     if result is None or not result.ntuples:
         return []
     columns = form.columns

@@ -6,27 +6,30 @@ again and the work done again. A store is not to be used in a forked child: open
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from socket import socketpair
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
 from fairlead.failures import Failure, Kind
+from fairlead.store.ear import NOTIFY, NOTIFY_ANYBODY, Ear, payload
+from fairlead.store.express import Express
 from fairlead.store.refusals import connection_failure, is_starting, statement_failure
-from fairlead.store.store import EVERYTHING, Single, Store, Wake, Work, fail
+from fairlead.store.store import Landing, Outlet, Single, Store, Wake, Work, fail, told_by
 
 if TYPE_CHECKING:
+    import psycopg
+
     from fairlead.store.link import Link
 
 T = TypeVar("T")
-Job = tuple[Future[Any], Work[Any]]
+Job = tuple[Outlet[Any], Work[Any]]
 
 #: Seconds a lost connection may take to come back before the work fails.
 PATIENCE: Final = 30.0
@@ -37,18 +40,11 @@ CONNECTIONS: Final = 8
 _TOGETHER: Final = 64
 #: Seconds after which a thread with nothing to do lets its connection go; the first of each lane stays.
 _IDLE: Final = 60.0
-#: Seconds until a listener that lost its connection tries again: soon, then less often.
-_SOON: Final = 0.05
-_SELDOM: Final = 2.0
-_CHANNEL: Final = "fairlead"
-#: PostgreSQL takes 8000 bytes.
-_LONGEST: Final = 7000
 
 _BEGIN: Final = b"BEGIN"
 _BEGIN_READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: Together they hold many rows: two such that wait for each other must part soon, each then goes alone.
 _PART_SOON: Final = b"SET LOCAL lock_timeout = '200ms'"
-_NOTIFY: Final = b"SELECT pg_notify('fairlead', $1)"
 #: A process that stands still must not hold up the others for ever.
 _SESSION: Final = (b"SET lock_timeout = '15s'", b"SET idle_in_transaction_session_timeout = '60s'")
 #: Not a fault of the work: it lost against another, or its prepared statement is out of date.
@@ -70,7 +66,8 @@ class PostgresStore(Store):
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._token = os.urandom(6).hex()
-        self._ear: _Ear | None = None
+        self._ear: Ear | None = None
+        self._express: Express | None = None
         self._url = url
         # A wrong address is told now, and the connection is kept for the first work.
         self._first: Link | None = None
@@ -79,27 +76,64 @@ class PostgresStore(Store):
         self._lanes = {write: _Lane(self, write, half) for write in (True, False)}
         self._close_at_exit()
 
-    def submit(self, work: Work[T], write: bool) -> Future[T]:
-        future: Future[T] = Future()
-        # Nobody can take it back: whether it was done must be known.
-        future.set_running_or_notify_cancel()
+    def _put(self, outlet: Outlet[T], work: Work[T], write: bool) -> None:
         self._check_process()
         with self._lock:
             if self._closed.is_set():
                 raise Failure(Kind.unavailable, f"The store {self.name} is closed.")
-            self._lanes[write].put((future, work))
-        return future
+            self._lanes[write].put((outlet, work))
+
+    def pass_on(self, waiting: asyncio.Future[T], work: Work[T]) -> None:
+        """Have a write done on a thread for which somebody waits already."""
+        try:
+            self._put(Landing(waiting), work, True)
+        except Failure as failure:  # it is closed
+            if not waiting.done() and not waiting.get_loop().is_closed():
+                waiting.set_exception(failure)
+
+    async def write(self, work: Work[T]) -> T:
+        if type(work) is Single:
+            express = self._express_of(asyncio.get_running_loop())
+            if express is not None:
+                outcome: T = await express.put(work)
+                return outcome
+        return await super().write(work)
+
+    def _express_of(self, loop: asyncio.AbstractEventLoop) -> Express | None:
+        """The loop's own connection, when it has one: the first loop gets it, and the next when that is closed."""
+        express = self._express
+        if express is None or (express.loop is not loop and express.loop.is_closed()):
+            if not self._ours or self.closing:
+                return None
+            if express is not None:
+                express.close()
+            express = self._express = Express(self, loop)
+        return express if express.loop is loop and self._ours and express.ready else None
 
     def listen(self, topic: str, wake: Wake) -> Callable[[], None]:
         remove = super().listen(topic, wake)
         with self._lock:
-            if self._ear is None and not self._closed.is_set():
-                self._ear = _Ear(self._url, self._token, self._listeners.ring)
+            if self._closed.is_set():
+                return remove
+            if self._ear is None:
+                self._ear = Ear(self._listening, self._token, self._listeners)
+            self._ear.needed()
         return remove
+
+    def _listening(self) -> psycopg.Connection[Any]:
+        from fairlead.store.link import connect
+
+        return connect(self._url)
 
     def close(self) -> None:
         with self._lock:
             if self._closed.is_set() or not self._ours:
+                return
+            express, self._express = self._express, None
+        if express is not None:
+            express.close()
+        with self._lock:
+            if self._closed.is_set():
                 return
             self._closed.set()
         self._stay_at_exit()
@@ -142,12 +176,15 @@ class PostgresStore(Store):
         """Wait before another try; False when the store is closing, and there will be none."""
         return not self._closed.wait(seconds)
 
-    def payload(self, topics: Sequence[str]) -> str:
-        """What is sent to other processes: who sends it, then a topic a line."""
-        told = "\n".join(topics)
-        if len(told.encode()) > _LONGEST:
-            told = EVERYTHING
-        return f"{self._token}\n{told}"
+    @property
+    def closing(self) -> bool:
+        return self._closed.is_set()
+
+    def notify(self, link: Link, topics: Mapping[str, int], statement: bytes = NOTIFY) -> None:
+        """Send word to other processes: in a transaction of its own, as at the end of one that tells of something it
+        would hold up everybody who does so.
+        """
+        link.send(statement, [payload(self._token, list(topics))], careless=True)
 
     def told(self, topics: Mapping[str, int]) -> None:
         self._listeners.ring(list(topics))
@@ -312,8 +349,8 @@ class _Worker:
             else:
                 if topics:
                     store.told(topics)
-                for (future, _), outcome in zip(jobs, outcomes, strict=True):
-                    future.set_result(outcome)
+                for (outlet, _), outcome in zip(jobs, outcomes, strict=True):
+                    outlet.set_result(outcome)
                 return True
 
     def _settle_each(self, jobs: list[Job]) -> bool:
@@ -329,7 +366,7 @@ class _Worker:
         if self._link is None:
             self._link = self._store.connected()
         link = self._link
-        if self._write and all(type(work) is Single for work in works):
+        if self._write and all(type(work) is Single and not callable(work.topics) for work in works):
             return self._stretch(link, works)  # type: ignore[arg-type]
         tx = LinkTx(link)
         link.send(_BEGIN if self._write else _BEGIN_READ)
@@ -344,8 +381,7 @@ class _Worker:
         link.send(b"COMMIT")
         wanted = link.owed
         if tx.told and self._store.carrier is None:
-            # In a transaction of its own: at the end of ours it would hold up everybody who tells something.
-            link.send(_NOTIFY, [self._store.payload(list(tx.told))], careless=True)
+            self._store.notify(link, tx.told, NOTIFY_ANYBODY)
         ended = link.sync(wanted)
         if ended is None or ended.command_status != b"COMMIT":
             raise Refused("25P02", "a statement of the transaction failed, and the failure was passed over")
@@ -361,15 +397,12 @@ class _Worker:
         ]
         link.end_stretch()
         wanted = link.owed
-        told: dict[str, int] = {}
-        for work in works:
-            for topic in work.topics:
-                told[topic] = told.get(topic, 0) + 1
+        told = told_by(works, works)
         if told and self._store.carrier is None:
-            link.send(_NOTIFY, [self._store.payload(list(told))], careless=True)
+            self._store.notify(link, told, NOTIFY_ANYBODY)
             link.end_stretch()
         rows = link.rows(forms, wanted)
-        return [work.read(row) for work, row in zip(works, rows, strict=False)], told
+        return [work.read(each) for work, each in zip(works, rows, strict=False)], told
 
     def _undo(self, cause: BaseException) -> None:
         from fairlead.store.link import Lost, Refused
@@ -409,65 +442,6 @@ class _Tries:
         pause, self._pause = self._pause, min(self._pause * 2, 1.0)
         # Those that failed together must not all come back together.
         return self._store.pause(pause * random.uniform(0.5, 1)) or first or closing  # noqa: S311
-
-
-class _Ear:
-    """The connection on which other processes are heard."""
-
-    def __init__(self, url: str, token: str, rung: Callable[[Sequence[str]], None]) -> None:
-        self._url = url
-        self._token = token
-        self._rung = rung
-        self._pause = _SOON
-        self._stop, self._stopped = socketpair()
-        self._thread = threading.Thread(target=self._run, name="fairlead-listen", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stopped.close()
-        self._thread.join()
-        self._stop.close()
-
-    def _run(self) -> None:
-        import psycopg
-
-        while True:
-            with contextlib.suppress(psycopg.Error, OSError):
-                self._hear()
-                return
-            if self._wait(None, self._pause):
-                return
-            self._pause = min(self._pause * 2, _SELDOM)
-
-    def _hear(self) -> None:
-        """Listen until it is told to stop."""
-        from fairlead.store.link import connect
-
-        with contextlib.closing(connect(self._url)) as connection:
-            connection.execute(f"LISTEN {_CHANNEL}")
-            self._pause = _SOON
-            # Something may have been told while nobody listened.
-            self._rung([EVERYTHING])
-            pg = connection.pgconn
-            while not self._wait(pg.socket, None):
-                pg.consume_input()
-                topics: dict[str, None] = {}
-                while (heard := pg.notifies()) is not None:
-                    sender, *told = heard.extra.decode(errors="replace").split("\n")
-                    if sender != self._token:
-                        topics.update(dict.fromkeys(told))
-                if topics:
-                    self._rung(list(topics))
-
-    def _wait(self, socket: int | None, seconds: float | None) -> bool:
-        """Wait for word from the database, at most so long; whether to stop."""
-        import selectors
-
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._stop, selectors.EVENT_READ)
-            if socket is not None:
-                selector.register(socket, selectors.EVENT_READ)
-            return any(key.fileobj is self._stop for key, _ in selector.select(seconds))
 
 
 def shown(url: str) -> str:
@@ -510,6 +484,6 @@ def _unreachable(name: str, error: Exception, patience: float) -> Failure:
 
 
 def _fail(jobs: list[Job], error: BaseException) -> bool:
-    for future, _ in jobs:
-        fail(future, error)
+    for outlet, _ in jobs:
+        fail(outlet, error)
     return True

@@ -11,7 +11,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,10 +18,10 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from fairlead.failures import Failure, Kind
 from fairlead.store.statements import Statement
-from fairlead.store.store import Row, Store, Work, fail
+from fairlead.store.store import Outlet, Row, Store, Work, fail
 
 T = TypeVar("T")
-Job = tuple[Future[Any], Work[Any]]
+Job = tuple[Outlet[Any], Work[Any]]
 #: For each piece of work what it gave or how it failed, and how often each topic was told.
 Done = tuple[list[tuple[Any, BaseException | None]], dict[str, int]]
 Way = Callable[[sqlite3.Connection, list[Work[Any]]], Done]
@@ -151,16 +150,12 @@ class SqliteStore(Store):
             thread.start()
         self._close_at_exit()
 
-    def submit(self, work: Work[T], write: bool) -> Future[T]:
-        future: Future[T] = Future()
-        # Nobody can take it back: whether it was done must be known.
-        future.set_running_or_notify_cancel()
+    def _put(self, outlet: Outlet[T], work: Work[T], write: bool) -> None:
         self._check_process()
         with self._lock:
             if self._closed:
                 raise Failure(Kind.unavailable, f"The store {self.name} is closed.")
-            (self._writes if write else self._reads).put((future, work))
-        return future
+            (self._writes if write else self._reads).put((outlet, work))
 
     def close(self) -> None:
         with self._lock:
@@ -208,7 +203,7 @@ class SqliteStore(Store):
     def _read(self) -> None:
         opened = Opened(self.file, self.patience)
         while (job := self._reads.get()) is not None:
-            future, work = job
+            outlet, work = job
             try:
                 connection = opened.get()
                 connection.execute("BEGIN")
@@ -216,10 +211,10 @@ class SqliteStore(Store):
                 connection.execute("COMMIT")
             except BaseException as exc:
                 opened.undo(exc)
-                fail(future, self._told(exc))
+                fail(outlet, self._told(exc))
             else:
-                future.set_result(outcome)
-            del job, future, work
+                outlet.set_result(outcome)
+            del job, outlet, work
         opened.close()
 
     def _write(self, opened: Opened) -> None:
@@ -237,9 +232,9 @@ class SqliteStore(Store):
                 try:
                     self._settle(opened, jobs)
                 except BaseException as exc:  # nobody waits for ever
-                    for future, _ in jobs:
-                        if not future.done():
-                            fail(future, exc)
+                    for outlet, _ in jobs:
+                        if not outlet.done():
+                            fail(outlet, exc)
         opened.close()
 
     def _settle(self, opened: Opened, jobs: list[Job]) -> None:
@@ -263,16 +258,16 @@ class SqliteStore(Store):
             if begun and len(jobs) > 1:
                 return False
             # What keeps a transaction from beginning would keep each of them from it, one long wait after the other.
-            for future, _ in jobs:
-                fail(future, self._told(exc))
+            for outlet, _ in jobs:
+                fail(outlet, self._told(exc))
             return True
         if topics:
             self._listeners.ring(list(topics))
-        for (future, _), (outcome, error) in zip(jobs, outcomes, strict=True):
+        for (outlet, _), (outcome, error) in zip(jobs, outcomes, strict=True):
             if error is None:
-                future.set_result(outcome)
+                outlet.set_result(outcome)
             else:
-                fail(future, self._told(error))
+                fail(outlet, self._told(error))
         if topics and self.carrier is not None:
             self.carrier(topics)
         elif topics and self._doorbell is not None:

@@ -15,7 +15,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock, local
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
@@ -24,10 +24,11 @@ from fairlead.failures import Failure, Kind
 from fairlead.store.statements import Statement
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 Row = tuple[Any, ...]
 Wake = Callable[[], None]
 #: Tells a loop's future how work ended.
-Settle = Callable[[asyncio.Future[Any], Future[Any]], None]
+Settle = Callable[[asyncio.Future[Any], Any, BaseException | None], None]
 
 #: The topic that wakes every listener: something may have been missed.
 EVERYTHING = "*"
@@ -63,8 +64,8 @@ Work = Callable[[Tx], T]
 class Single(Generic[T]):
     """Work that is one statement where the database can say it in one: then many of them take one journey there.
 
-    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's first row; `beside` is another
-    statement that goes with it, whose rows nobody reads.
+    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's rows; `beside` is another
+    statement that goes with it, whose rows nobody reads. Whom it tells may depend on the outcome.
     """
 
     __slots__ = ("beside", "otherwise", "read", "statement", "topics", "values")
@@ -73,8 +74,8 @@ class Single(Generic[T]):
         self,
         statement: Statement,
         values: Mapping[str, Any],
-        topics: Sequence[str],
-        read: Callable[[Row | None], T],
+        topics: Sequence[str] | Callable[[T], Sequence[str]],
+        read: Callable[[list[Row]], T],
         otherwise: Callable[[Tx], T],
         beside: tuple[Statement, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -87,6 +88,15 @@ class Single(Generic[T]):
 
     def __call__(self, tx: Tx) -> T:
         return self.otherwise(tx)
+
+
+def told_by(works: Iterable[Single[Any]], outcomes: Iterable[Any]) -> dict[str, int]:
+    """Whom these tell, and how often."""
+    told: dict[str, int] = {}
+    for work, outcome in zip(works, outcomes, strict=True):
+        for topic in work.topics(outcome) if callable(work.topics) else work.topics:
+            told[topic] = told.get(topic, 0) + 1
+    return told
 
 
 #: Takes topics, and how often each was told.
@@ -113,6 +123,9 @@ class Listeners:
 
         return remove
 
+    def __bool__(self) -> bool:
+        return bool(self._topics)
+
     def ring(self, topics: Sequence[str]) -> None:
         with self._lock:
             wakes = [wake for topic in topics for wake in self._topics.get(topic, ())]
@@ -126,6 +139,16 @@ class Listeners:
                 logging.getLogger("fairlead").exception("A listener of the store failed.")
 
 
+class Outlet(Protocol[T_contra]):
+    """Where a thread says how work ended: a `Future`, or a `Landing`."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, outcome: T_contra, /) -> None: ...
+
+    def set_exception(self, error: BaseException, /) -> None: ...
+
+
 class Store(ABC):
     """A database that is open. A process that was forked opens its own."""
 
@@ -136,13 +159,28 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._listeners = Listeners()
-        #: What carries topics to other processes, in place of the database's own way. Called on a store's thread.
+        #: What carries topics to other processes, in place of the database's own way. It is called on a thread of
+        #: the store or on an event loop, and must not hold up either.
         self.carrier: Carrier | None = None
         self._process = os.getpid()
 
     @abstractmethod
+    def _put(self, outlet: Outlet[T], work: Work[T], write: bool) -> None:
+        """Have the work done on a thread of the store, which says there how it ended. Nobody can take it back."""
+
     def submit(self, work: Work[T], write: bool) -> Future[T]:
         """Have the work done on a thread of the store."""
+        future: Future[T] = Future()
+        # Whether it was done must be known.
+        future.set_running_or_notify_cancel()
+        self._put(future, work, write)
+        return future
+
+    async def _landed(self, work: Work[T], write: bool) -> T:
+        """The same, awaited here."""
+        waiting: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(Landing(waiting), work, write)
+        return await waiting
 
     @abstractmethod
     def close(self) -> None:
@@ -164,11 +202,11 @@ class Store(ABC):
         Raises:
             Failure: the database refuses, or cannot be reached.
         """
-        return await _landing(self.submit(work, True))
+        return await self._landed(work, True)
 
     async def read(self, work: Work[T]) -> T:
         """Look something up, at one moment."""
-        return await _landing(self.submit(work, False))
+        return await self._landed(work, False)
 
     def write_now(self, work: Work[T]) -> T:
         """`write` for code without an event loop."""
@@ -214,30 +252,54 @@ class Store(ABC):
         atexit.unregister(self.close)
 
 
+class Landing(Generic[T]):
+    """Where an event loop waits for what a thread of the store does: as much of a `Future` as the threads need."""
+
+    __slots__ = ("_over", "_settle", "waiting")
+
+    def __init__(self, waiting: asyncio.Future[T]) -> None:
+        self.waiting = waiting
+        self._over = False
+        loop = waiting.get_loop()
+        if getattr(_MAIL, "loop", None) is not loop:
+            _MAIL.loop, _MAIL.settle = loop, _mail_to(loop)
+        self._settle: Settle = _MAIL.settle
+
+    def done(self) -> bool:
+        return self._over
+
+    def set_result(self, outcome: T) -> None:
+        self._over = True
+        self._settle(self.waiting, outcome, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._over = True
+        self._settle(self.waiting, None, error)
+
+
 def _mail_to(loop: asyncio.AbstractEventLoop) -> Settle:
     """How outcomes are brought to a loop, from any thread.
 
     Each wake of a loop is a journey to the kernel: what is done while one is on its way goes along with it.
     """
-    outcomes: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+    outcomes: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
     rung = False
 
     def deliver() -> None:
         nonlocal rung
         rung = False
         while outcomes:
-            waiting, done = outcomes.popleft()
+            waiting, outcome, error = outcomes.popleft()
             if waiting.done():  # whoever waited has gone
                 continue
-            error = done.exception()
             if error is None:
-                waiting.set_result(done.result())
+                waiting.set_result(outcome)
             else:
                 waiting.set_exception(error)
 
-    def settle(waiting: asyncio.Future[Any], done: Future[Any]) -> None:
+    def settle(waiting: asyncio.Future[Any], outcome: Any, error: BaseException | None) -> None:
         nonlocal rung
-        outcomes.append((waiting, done))
+        outcomes.append((waiting, outcome, error))
         if not rung:
             rung = True
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
@@ -250,27 +312,16 @@ def _mail_to(loop: asyncio.AbstractEventLoop) -> Settle:
 _MAIL: Final = local()
 
 
-async def _landing(submitted: Future[T]) -> T:
-    """What a thread of the store does, awaited here."""
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[T] = loop.create_future()
-    if getattr(_MAIL, "loop", None) is not loop:
-        _MAIL.loop, _MAIL.settle = loop, _mail_to(loop)
-    settle: Settle = _MAIL.settle
-    submitted.add_done_callback(lambda done: settle(waiting, done))
-    return await waiting
-
-
 def writable(words: str) -> str:
     """Words as every database can keep them: whole characters, and not the one that ends a text in C."""
     return words.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
-def fail(future: Future[Any], error: BaseException) -> None:
+def fail(outlet: Outlet[Any], error: BaseException) -> None:
     """Give a piece of work the error it ended with."""
     if isinstance(error, StopIteration):  # which no awaiting can raise: its caller would wait for ever
         error = RuntimeError("work in the store raised StopIteration")
-    future.set_exception(error)
+    outlet.set_exception(error)
 
 
 class Bell:

@@ -6,6 +6,7 @@ but the time. On one file and on PostgreSQL the database also carries; NATS is i
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -23,6 +24,13 @@ VARIABLE: Final = "FAIRLEAD_BUS_URL"
 LOOK: Final = 5.0
 #: Seconds between two words of a worker that it is here.
 PRESENCE: Final = 10.0
+#: The row that says that workers of this store are woken by a bus, not by the database.
+CARRIED: Final = "bus:nats"
+#: What those should know who do not use it.
+UNHEARD: Final = (
+    "Workers on this store are woken over NATS, and this program has no FAIRLEAD_BUS_URL: what it submits they find "
+    "when they look, which takes seconds. Set FAIRLEAD_BUS_URL here, too."
+)
 #: Deltas of one task that are kept.
 KEPT_DELTAS: Final = 10_000
 #: Events that are read at once.
@@ -135,6 +143,7 @@ class DatabaseBus:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._warned = False
 
     def source(self, queue: str, worker: str, lease: float, look: float) -> Source:
         return DatabaseSource(self._store, self._clock, queue, worker, lease, look)
@@ -168,6 +177,9 @@ class DatabaseBus:
                 await bell.rung(LOOK * 3)
 
     async def present(self, worker: Presence) -> None:
+        if not self._warned and await self._store.read(lambda tx: is_carried(tx, worker.seen)):
+            self._warned = True
+            logging.getLogger("fairlead").warning(UNHEARD)
         await self._store.write(lambda tx: tx.run(SQL.present, **worker._asdict()))
 
     async def absent(self, worker: Presence) -> None:
@@ -199,10 +211,13 @@ class DatabaseSource:
         self._bell = self._listening.__enter__()
 
     async def take(self, size: int) -> list[Taken]:
-        tasks = await self._store.write(
-            lambda tx: ledger.take(tx, self._queue, self._worker, size, self._wall(), self._lease)
+        now = self._wall()
+        tasks, late = await self._store.write(
+            ledger.taking(self._queue, self._worker, size, now, self._lease)
         )
-        if not tasks:
+        if late:
+            await self._store.write(lambda tx: ledger.promote(tx, self._queue, now))
+        elif not tasks:
             await self._bell.rung(await idle(self._store, self._queue, self._wall(), self._look))
         return [Taken(task) for task in tasks]
 
@@ -247,6 +262,16 @@ class DatabaseLog:
 
     async def rest(self, said: list[Said]) -> list[Said]:
         return said
+
+
+def carry(tx: Tx, now: float) -> None:
+    """Leave word that workers of this store are woken by a bus."""
+    tx.run(SQL.present, id=CARRIED, queue="", seen=now, busy=0, room=0)
+
+
+def is_carried(tx: Tx, now: float) -> bool:
+    """Whether workers of this store, lately, are woken by a bus."""
+    return tx.one(SQL.seen, id=CARRIED, since=now - 3 * PRESENCE) is not None
 
 
 async def idle(store: Store, queue: str, now: float, look: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, loads
 from fairlead.store.statements import Statement, statements
-from fairlead.store.store import Single, Tx, Work
+from fairlead.store.store import Row, Single, Tx, Work
 from fairlead.tasks.records import Event, Task
 from fairlead.tasks.states import State
 
@@ -62,6 +62,7 @@ def worker_topic(worker: str) -> str:
 DEADLINES: Final = "deadlines"
 #: Seconds until a deadline that is told of.
 _NEAR: Final = 10.0
+_OVERDUE: Final = "The deadline has passed."
 
 
 def find(tx: Tx, id: str) -> Task | None:
@@ -133,9 +134,34 @@ def submitting(
 
 def take(tx: Tx, queue: str, worker: str, size: int, now: float, lease: float) -> list[Task]:
     """Give a worker up to so many tasks that may be run now, the most urgent first."""
-    _promote(tx, queue, now)
+    promote(tx, queue, now)
     rows = tx.all(SQL.take, queue=queue, worker=worker, size=size, now=now, lease=now + lease)
     return _taken(tx, [Task.of(row) for row in rows], now)
+
+
+def taking(queue: str, worker: str, size: int, now: float, lease: float) -> Work[tuple[list[Task], bool]]:
+    """The same as one statement, for those that may be run already; and whether there are some to `promote` first."""
+    values = {
+        "queue": queue,
+        "worker": worker,
+        "size": size,
+        "now": now,
+        "lease": now + lease,
+        "spelled": dumps(worker),
+    }
+
+    def read(rows: list[Row]) -> tuple[list[Task], bool]:
+        found = [Task.of(row[1:]) for row in rows if row[1] is not None]
+        found.sort(key=_urgency)
+        return found, bool(rows[0][0])
+
+    return Single(
+        SQL.take_now,
+        values,
+        lambda outcome: [task_topic(task.id) for task in outcome[0]],
+        read,
+        lambda tx: (take(tx, queue, worker, size, now, lease), False),
+    )
 
 
 def take_one(tx: Tx, id: str, worker: str, now: float, lease: float) -> Task | None:
@@ -145,7 +171,7 @@ def take_one(tx: Tx, id: str, worker: str, now: float, lease: float) -> Task | N
 
 
 def _taken(tx: Tx, tasks: list[Task], now: float) -> list[Task]:
-    tasks.sort(key=lambda task: (-task.priority, task.created, task.id))
+    tasks.sort(key=_urgency)
     tx.many(
         SQL.add_event,
         [
@@ -158,7 +184,11 @@ def _taken(tx: Tx, tasks: list[Task], now: float) -> list[Task]:
     return tasks
 
 
-def _promote(tx: Tx, queue: str, now: float) -> None:
+def _urgency(task: Task) -> tuple[int, float, str]:
+    return -task.priority, task.created, task.id
+
+
+def promote(tx: Tx, queue: str, now: float) -> None:
     """Let those whose time has come be taken."""
     for id, slot in tx.all(SQL.due_now, queue=queue, now=now):
         tx.run(SQL.set_ready, id=id, ready=_PARKED if slot else _NOW)
@@ -246,7 +276,7 @@ def completing(held: Held, result: str, now: float, otherwise: Callable[[Tx], bo
     """
     data = dumps({"state": State.completed.value})
     values = {**held._asdict(), "result": result, "now": now, "data": data}
-    return Single(SQL.complete, values, [task_topic(held.id)], lambda row: row is not None, otherwise)
+    return Single(SQL.complete, values, [task_topic(held.id)], bool, otherwise)
 
 
 def pause(
@@ -299,15 +329,26 @@ def resume(tx: Tx, id: str, answer: Any, now: float, grant: bool = False) -> Tas
     return find(tx, id)
 
 
+def run_out(tx: Tx, held: Held, said: Sequence[Said], now: float) -> None:
+    """End a run's task, and its children, because its time is over; with what it said until then."""
+    if finish(tx, held, State.timeout, None, _OVERDUE, said, now):
+        _cut_below(tx, held.id, State.timeout, _OVERDUE, now)
+
+
 def cut(tx: Tx, id: str, state: State, reason: str | None, now: float) -> bool:
     """End a task, and its children, from outside; whether it was not ended before."""
     ended = _cut_one(tx, id, state, reason, now)
+    if ended:
+        _cut_below(tx, id, state, reason, now)
+    return ended
+
+
+def _cut_below(tx: Tx, id: str, state: State, reason: str | None, now: float) -> None:
     # Not one inside the other: families may be deep.
-    family = [id] if ended else []
+    family = [id]
     while family:
         children = [child for (child,) in tx.all(SQL.children, id=family.pop())]
         family += [child for child in children if _cut_one(tx, child, state, reason, now)]
-    return ended
 
 
 def _cut_one(tx: Tx, id: str, state: State, reason: str | None, now: float) -> bool:
@@ -327,11 +368,11 @@ def _cut_one(tx: Tx, id: str, state: State, reason: str | None, now: float) -> b
     return True
 
 
-def expire(tx: Tx, now: float) -> int:
-    """End what is past its deadline; gives how many."""
-    rows = tx.all(SQL.overdue, now=now)
+def expire(tx: Tx, now: float, grace: float = 0.0) -> int:
+    """End what is past its deadline; gives how many. What is being run has so many seconds more for last words."""
+    rows = tx.all(SQL.overdue, now=now, late=now - grace)
     for row in rows:
-        cut(tx, Task.of(row).id, State.timeout, "The deadline has passed.", now)
+        cut(tx, Task.of(row).id, State.timeout, _OVERDUE, now)
     return len(rows)
 
 

@@ -26,7 +26,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import Clock
 from fairlead.store import EVERYTHING, Store
 from fairlead.tasks import ledger
-from fairlead.tasks.bus import KEPT_DELTAS, PRESENCE, Log, Presence, Source, Taken, idle
+from fairlead.tasks.bus import KEPT_DELTAS, PRESENCE, Log, Presence, Source, Taken, carry, idle
 from fairlead.tasks.ledger import Held
 from fairlead.tasks.nats_log import EVENTS, NatsLog, NatsTail
 from fairlead.tasks.records import Event, Task
@@ -114,6 +114,7 @@ class NatsBus:
         return await self._client.subscribe(subject, cb=heard)
 
     async def present(self, worker: Presence) -> None:
+        await self._store.write(lambda tx: carry(tx, worker.seen))
         await self.call(self._entered(worker))
 
     async def absent(self, worker: Presence) -> None:

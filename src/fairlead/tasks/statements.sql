@@ -37,6 +37,25 @@ UPDATE tasks SET
     started = coalesce(started, :now), latest = latest + 1
 FROM chosen WHERE tasks.id = chosen.id RETURNING tasks.*
 
+-- take_now (postgres)
+WITH chosen AS MATERIALIZED (
+    SELECT id FROM tasks WHERE queue = :queue AND ready = 1 ORDER BY priority DESC, due, id LIMIT :size
+    FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE tasks SET
+        state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1,
+        attempt = attempt + 1, started = coalesce(started, :now), latest = latest + 1
+    FROM chosen WHERE tasks.id = chosen.id RETURNING tasks.*
+), told AS (
+    INSERT INTO task_events (task, number, type, time, data, passing)
+    SELECT id, latest, 'started', :now, concat('{"attempt":', attempt, ',"worker":', :spelled::text, '}'), 0 FROM taken
+)
+SELECT later.due, taken.* FROM (
+    SELECT EXISTS (
+        SELECT 1 FROM tasks WHERE queue = :queue AND ready = 0 AND due IS NOT NULL AND due <= :now
+    ) AS due
+) AS later LEFT JOIN taken ON TRUE
+
 -- take_one
 UPDATE tasks SET
     state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1, attempt = attempt + 1,
@@ -158,11 +177,12 @@ SELECT * FROM tasks WHERE lease IS NOT NULL AND lease < :now ORDER BY lease LIMI
 SELECT * FROM tasks WHERE lease IS NOT NULL AND lease < :now ORDER BY lease LIMIT 100 FOR UPDATE SKIP LOCKED
 
 -- overdue
-SELECT * FROM tasks WHERE deadline IS NOT NULL AND ended IS NULL AND deadline <= :now ORDER BY deadline LIMIT 100
+SELECT * FROM tasks WHERE deadline IS NOT NULL AND ended IS NULL AND deadline <= :now
+AND (worker IS NULL OR deadline <= :late) ORDER BY deadline LIMIT 100
 
 -- overdue (postgres)
-SELECT * FROM tasks WHERE deadline IS NOT NULL AND ended IS NULL AND deadline <= :now ORDER BY deadline LIMIT 100
-FOR UPDATE SKIP LOCKED
+SELECT * FROM tasks WHERE deadline IS NOT NULL AND ended IS NULL AND deadline <= :now
+AND (worker IS NULL OR deadline <= :late) ORDER BY deadline LIMIT 100 FOR UPDATE SKIP LOCKED
 
 -- events
 SELECT number, type, time, data, passing FROM task_events WHERE task = :id AND number > :since ORDER BY number LIMIT :size
@@ -187,8 +207,16 @@ ORDER BY created DESC, id DESC LIMIT :size
 SELECT * FROM tasks WHERE parent = :parent AND (created, id) < (:before, :before_id)
 ORDER BY created DESC, id DESC LIMIT :size
 
--- counts
-SELECT state, count(*) FROM tasks WHERE queue = :queue GROUP BY state
+-- counts_open
+SELECT state, count(*) FROM tasks
+WHERE queue = :queue AND ended IS NULL AND state IN ('queued', 'running') GROUP BY state
+
+-- counts_rare
+SELECT state, count(*) FROM tasks
+WHERE queue = :queue AND state NOT IN ('queued', 'running', 'completed') GROUP BY state
+
+-- count_all
+SELECT count(*) FROM tasks WHERE queue = :queue
 
 -- old_tasks
 SELECT id FROM tasks WHERE ended IS NOT NULL AND ended < :before ORDER BY ended LIMIT :size
@@ -236,6 +264,9 @@ DELETE FROM task_workers WHERE id = :id OR seen < :before
 
 -- workers
 SELECT id, queue, seen, busy, room FROM task_workers WHERE queue = :queue AND seen >= :since ORDER BY id
+
+-- seen
+SELECT seen FROM task_workers WHERE id = :id AND seen >= :since
 
 -- complete (postgres)
 WITH moved AS (

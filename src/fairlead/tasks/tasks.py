@@ -19,6 +19,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
 from fairlead.runtime.clock import random_id
 from fairlead.runtime.context import shown
+from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
@@ -251,8 +252,17 @@ class Tasks:
 
     async def counts(self) -> dict[str, int]:
         """How many tasks are in which state."""
-        rows = await self.store.read(lambda tx: tx.all(SQL.counts, queue=self.queue))
-        return dict(rows)
+
+        def work(tx: Tx) -> dict[str, int]:
+            # Most have completed: they are counted by an index alone, as reading each takes five times as long.
+            found = dict(
+                tx.all(SQL.counts_open, queue=self.queue) + tx.all(SQL.counts_rare, queue=self.queue)
+            )
+            everything = tx.one(SQL.count_all, queue=self.queue)
+            completed = (everything[0] if everything else 0) - sum(found.values())
+            return {**found, **({State.completed.value: completed} if completed else {})}
+
+        return await self.store.read(work)
 
     async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
         """End a task and its children, whatever they are doing; one that has ended stays as it is."""
@@ -353,7 +363,9 @@ class Tasks:
     def _row(self, checked: Checked, surface: str, user: Any, auth: Any) -> dict[str, Any]:
         identity = {"surface": surface, "user": user, "auth": auth}
         told = {
-            name: shown(value, self.app.redactor) for name, value in identity.items() if value is not None
+            name: shown(_lasting(value), self.app.redactor)
+            for name, value in identity.items()
+            if value is not None
         }
         return {
             "queue": self.queue,
@@ -416,6 +428,20 @@ class Tasks:
             return tx.all(SQL.listed_rare, queue=self.queue, state=min(wanted).value, size=size, **at)
         which = SQL.listed_open if wanted.isdisjoint(FINAL) else SQL.listed
         return tx.all(which, queue=self.queue, size=size, **at)
+
+
+def _lasting(identity: Any) -> Any:
+    """An identity that can be kept: of an object that is no JSON, its id and what it may do."""
+    if type(identity) is str or isinstance(identity, Mapping):
+        return identity
+    try:
+        jsonable(identity)
+    except NotJsonable:
+        return {
+            "id": getattr(identity, "id", type(identity).__name__),
+            "permissions": sorted(permissions_of(identity)),
+        }
+    return identity
 
 
 def task_id(now: float) -> str:

@@ -48,6 +48,8 @@ _PRUNE: Final = 60.0
 _JUMP: Final = 2.0
 #: Seconds before what a lost worker had is tried again, times the attempts so far.
 _PAUSE: Final = 1.0
+#: Seconds that a run has after its deadline to write down what it said: its own worker ends it in that time.
+_LAST_WORDS: Final = 0.5
 #: Seconds until a store that failed is tried again.
 _AGAIN: Final = 1.0
 
@@ -189,9 +191,7 @@ class Worker:
             await self._done(token)
             self._tell("lost", task)
         except TimeoutError:
-            await self._surely(
-                lambda tx: ledger.cut(tx, task.id, State.timeout, "The deadline has passed.", self._wall())
-            )
+            await self._run_out(run)
             await self._done(token)
             self._tell("ended", task)
         except asyncio.CancelledError:
@@ -209,6 +209,12 @@ class Worker:
                 await self._give_up(run, error)
                 await self._done(token)
                 self._tell("ended", task)
+
+    async def _run_out(self, run: Run) -> None:
+        """End a task whose time is over, with all that it said until then."""
+        with suppress(Fenced):  # somebody else has ended it
+            said = await run.settled()
+            await self._surely(lambda tx: ledger.run_out(tx, run.held, said, self._wall()))
 
     async def _give_up(self, run: Run, error: Exception) -> None:
         words = error.message if isinstance(error, Failure) else f"{type(error).__name__} in the worker."
@@ -320,7 +326,7 @@ class Worker:
                 self._stop_others(held, kept)
                 if self._source is not None:
                     await self._source.keep(list(self._tokens.values()))
-            await self._write(lambda tx: ledger.expire(tx, self._wall()))
+            await self._write(lambda tx: ledger.expire(tx, self._wall(), _LAST_WORDS))
             if then >= doubt:
                 # By the time from before the writes: they may have waited for the store, and so may others.
                 await self._write(lambda tx, now=now: ledger.recover(tx, now, _PAUSE))
