@@ -221,6 +221,11 @@ async def test_addresses_that_a_translator_leads_inside_are_refused(host: str) -
     await refused(f"http://{host}/")
 
 
+@pytest.mark.parametrize("host", ["192.0.0.8", "192.88.99.1", "198.18.0.1", "[100::1]", "[5f00::1]"])
+async def test_addresses_for_special_uses_are_refused(host: str) -> None:
+    assert "special uses" in await refused(f"http://{host}/")
+
+
 @pytest.mark.parametrize(
     "host", ["[2001:db8::1]", "[2606:4700::1111]", "[64:ff9b::8.8.8.8]", "[2002:808:808::1]"]
 )

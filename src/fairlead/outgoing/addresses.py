@@ -46,6 +46,8 @@ _TABLE: Final[tuple[tuple[str, Blocked], ...]] = (
     ("100.64.0.0/10", _SHARED),
     ("0.0.0.0/8", _NOTHING),
     ("192.0.0.0/24", _SPECIAL),
+    # Relays of 6to4, which nobody runs any more: what answers there is the network's own.
+    ("192.88.99.0/24", _SPECIAL),
     ("198.18.0.0/15", _SPECIAL),
     ("224.0.0.0/4", _MULTICAST),
     # Of 240.0.0.0/4 no more: contracts allow the rest.
@@ -60,6 +62,8 @@ _TABLE: Final[tuple[tuple[str, Blocked], ...]] = (
     ("fec0::/10", _UNIQUE),
     ("ff00::/8", _MULTICAST),
     ("100::/64", _SPECIAL),
+    # Segments within one network's routing.
+    ("5f00::/16", _SPECIAL),
     # NAT64 of a network's own: what it leads to is known there alone.
     ("64:ff9b:1::/48", _SPECIAL),
 )
