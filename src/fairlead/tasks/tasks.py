@@ -255,9 +255,9 @@ class Tasks:
 
         def work(tx: Tx) -> dict[str, int]:
             # Most have completed: they are counted by an index alone, as reading each takes five times as long.
-            found = dict(
-                tx.all(SQL.counts_open, queue=self.queue) + tx.all(SQL.counts_rare, queue=self.queue)
-            )
+            found: dict[str, int] = {}
+            for statement in (SQL.counts_open, SQL.counts_rare):
+                found.update(tx.all(statement, queue=self.queue))
             everything = tx.one(SQL.count_all, queue=self.queue)
             completed = (everything[0] if everything else 0) - sum(found.values())
             return {**found, **({State.completed.value: completed} if completed else {})}
