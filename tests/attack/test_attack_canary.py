@@ -55,7 +55,7 @@ def built(folder: Path) -> App:
 
     def script(asked: Request) -> Any:
         last = asked.messages[-1]
-        return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin="0000")
+        return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin=CANARY)
 
     app.add(Agent("helper", model=ScriptModel(script, record=False), instructions="Help.", tools=["keep"]))
     return app

@@ -150,7 +150,7 @@ class _Run:
             self._charge()
             if self._kept is not None:
                 self._noted()
-                self._kept(transcript, self._state)
+                self._kept([self._seen(each) for each in transcript], self._state)
 
     async def _gave_way(self, transcript: list[Message]) -> None:
         """Write down what is not yet, of a run that did not come to its end."""
@@ -251,10 +251,16 @@ class _Run:
         action = None if self._belt is None else self._belt.actions.get(call.name)
         return discreet(call, action, self._app.redactor.placeholder)
 
+    def _seen(self, message: Message) -> Message:
+        """A message with its calls as they may be seen."""
+        if not message.calls:
+            return message
+        return replace(message, calls=tuple(self._discreet(call) for call in message.calls))
+
     async def _sealed(self, message: Message) -> Message:
         """A turn as it may be kept; what that leaves out of its calls is kept under lock until they are made."""
         assert self._conversation is not None
-        kept = replace(message, calls=tuple(self._discreet(call) for call in message.calls))
+        kept = self._seen(message)
         shown = redacted(kept, self._app.redactor).calls
         left_out = {
             call.id: call.arguments
@@ -353,7 +359,7 @@ class _Run:
         about = (self.session.id, self._agent.name, self.session.owner)
         async with self._app.conversations.open(*about) as conversation:
             for message in transcript:
-                await conversation.keep(message)
+                await conversation.keep(self._seen(message))
             conversation.transcript.extend(transcript)
             conversation.state["awaiting"] = _question(ask)
             await conversation.note()
