@@ -4,8 +4,9 @@
     python tests/pipelines/fuzz.py mutated -runs=900000 -seed=1
 
 First atheris (pip install 'fairlead[fuzz]') looks for bytes that reach new lines of our code, and keeps those in
-`build/fuzz`; then, without its cost, many more are made of what was kept. Bytes are read as a text, as a row of words
-of the language, or as choices of the strategies that the tests use. The first text that is not answered ends the run.
+`build/fuzz-pipelines`; then, without its cost, many more are made of what was kept. Without it, they are made of the
+programs of this project. Bytes are read as a text, as a row of words of the language, or as choices of the strategies
+that the tests use. The first text that is not answered ends the run.
 """
 
 import random
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).parent
 #: What was found to be worth another look.
-CORPUS: Final = HERE.parents[1] / "build" / "fuzz"
+CORPUS: Final = HERE.parents[1] / "build" / "fuzz-pipelines"
 sys.path.insert(0, str(HERE.parent))
 
 GUIDED: Final = sys.argv[1:2] == ["guided"]
@@ -61,15 +62,20 @@ def one(data: bytes) -> None:
 def guided(asked: list[str]) -> None:
     """Let atheris choose; it begins with the programs of this project."""
     atheris: Any = import_module("atheris")
-    CORPUS.mkdir(parents=True, exist_ok=True)
-    for number, file in enumerate(sorted(HERE.parents[1].glob("[des]*/**/*.plumb"))):
-        (CORPUS / f"program{number}").write_bytes(b"\0" + file.read_bytes()[: _LONGEST - 1])
+    _seed()
     atheris.Setup([sys.argv[0], f"-max_len={_LONGEST}", "-print_final_stats=1", *asked, str(CORPUS)], one)
     atheris.Fuzz()
 
 
+def _seed() -> None:
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    for number, file in enumerate(sorted(HERE.parents[1].glob("[des]*/**/*.plumb"))):
+        (CORPUS / f"program{number}").write_bytes(b"\0" + file.read_bytes()[: _LONGEST - 1])
+
+
 def mutated(runs: int, seed: int) -> None:
     """Change what was kept, a little, many times."""
+    _seed()
     chance = random.Random(seed)
     kept = [file.read_bytes() for file in sorted(CORPUS.iterdir())]
     words = [word.encode() for word in VOCABULARY]
