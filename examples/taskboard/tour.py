@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -245,18 +246,39 @@ def server(environment: dict[str, str]) -> Iterator[str]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stderr is not None
-        found = None
+        found: Queue[str] = Queue()
+        telling = threading.Thread(target=tell, args=(process, found))
+        telling.start()
         try:
-            for line in process.stderr:
-                print(line, end="", flush=True)
-                found = re.search(r"(http://\S+)/mcp", line) or found
-                if found and line.startswith("There are no keys"):
-                    print()
-                    yield found[1]
-                    break
+            url = found.get(timeout=PATIENCE)
+            ready(url)
+            print(flush=True)
+            yield url
         finally:
             process.terminate()
+            telling.join()
+
+
+def tell(process: subprocess.Popen[str], found: Queue[str]) -> None:
+    """Say what the server says, and hand on its URL."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        print(line, end="", flush=True)
+        at = re.search(r"(http://\S+)/mcp$", line.rstrip())
+        if at:
+            found.put(at[1])
+
+
+def ready(url: str) -> None:
+    """Wait until the server answers."""
+    for _ in range(PATIENCE * 20):
+        try:
+            urllib.request.urlopen(f"{url}/readyz", timeout=PATIENCE).close()  # noqa: S310  # our own server
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise TimeoutError("The server does not answer.")
 
 
 def request(words: str, url: str, body: dict[str, object], key: str = "") -> tuple[int, Any]:
