@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import fairlead
 from fairlead.failures import Failure, Kind
 from fairlead.store import Statement, Tx, migrate, open_store
 from fairlead.store import postgres as module
@@ -498,3 +501,13 @@ def test_a_server_that_starts_up_is_waited_for(own_postgres: Postgres) -> None:
         return bool(opened)
 
     until(try_to_open, "the store is not opened")
+
+
+def test_a_lock_of_the_whole_store_has_one_owner() -> None:
+    package = Path(fairlead.__file__).parent
+    owners: dict[str, set[str]] = {}
+    for file in (*package.rglob("*.py"), *package.rglob("*.sql")):
+        for number in re.findall(r"advisory\w*\((\d+)\)", file.read_text()):
+            owners.setdefault(number, set()).add(str(file.relative_to(package)))
+    assert len(owners) >= 4
+    assert [owned for owned in owners.values() if len(owned) > 1] == []

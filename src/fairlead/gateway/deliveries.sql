@@ -64,7 +64,7 @@ FROM webhook_deliveries WHERE id = :id
 SELECT 1
 
 -- lock_taking (postgres)
-SELECT pg_advisory_xact_lock(7226153471)
+SELECT pg_advisory_xact_lock(7226153472)
 
 -- under_way
 SELECT task, number, host FROM webhook_deliveries WHERE lease IS NOT NULL AND lease >= :now

@@ -25,14 +25,14 @@ _LONGEST: Final = 7000
 
 #: Whether somebody listens. Asked in the transaction that is told of: who begins to listen waits for its end, and
 #: then looks. Two who ask at once keep the lock from each other, and send a word too much.
-_HEARD: Final = "NOT pg_try_advisory_xact_lock(7226153471)"
+_HEARD: Final = "NOT pg_try_advisory_xact_lock(7226153473)"
 ANYBODY: Final = f"SELECT {_HEARD}".encode()
 NOTIFY: Final = b"SELECT pg_notify('fairlead', $1)"
 #: The same, where it was not asked yet.
 NOTIFY_ANYBODY: Final = f"SELECT pg_notify('fairlead', $1) WHERE {_HEARD}".encode()
 
-_LISTEN: Final = ("SELECT pg_advisory_lock_shared(7226153471)", "LISTEN fairlead")
-_REST: Final = ("UNLISTEN fairlead", "SELECT pg_advisory_unlock_shared(7226153471)")
+_LISTEN: Final = ("SELECT pg_advisory_lock_shared(7226153473)", "LISTEN fairlead")
+_REST: Final = ("UNLISTEN fairlead", "SELECT pg_advisory_unlock_shared(7226153473)")
 
 
 def payload(token: str, topics: Sequence[str]) -> str:
