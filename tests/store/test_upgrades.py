@@ -104,6 +104,16 @@ def test_a_backup_of_an_earlier_version_is_restored_into_this_one(
         assert content(store, tables(number)) == before
 
 
+def test_what_stands_in_the_log_beside_a_backup_is_restored_too(tmp_path: Path) -> None:
+    with (
+        open_store(url=f"sqlite:///{tmp_path}/old.db") as old,
+        open_store(url=f"sqlite:///{tmp_path}/new.db") as new,
+    ):
+        fill(old, tables(len(KNOWN)))
+        restore(tmp_path / "old.db", new)
+        assert content(new, tables(len(KNOWN))) == content(old, tables(len(KNOWN)))
+
+
 @pytest.mark.parametrize("number", EARLIER)
 async def test_an_upgraded_store_runs_tasks(
     store_url: str, of_version: Callable[[int], None], number: int

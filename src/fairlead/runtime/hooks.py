@@ -116,4 +116,9 @@ def report(message: str) -> None:
 
     from fairlead.failures.redaction import DEFAULT
 
-    logging.getLogger("fairlead").warning("%s\n%s", message, DEFAULT.text(format_exc().rstrip()))
+    logger = logging.getLogger("fairlead")
+    if logger.isEnabledFor(logging.WARNING):
+        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
+        # Formatters add this text as they would add the exception's own.
+        record.exc_text = DEFAULT.text(format_exc().rstrip())
+        logger.handle(record)

@@ -98,7 +98,12 @@ def restore(
     """
     with _beside(_near(target)) as copied:
         _check(file)
-        shutil.copyfile(file, copied)
+        # By the database and not as a file: what was written last may stand beside it, in its log.
+        with (
+            contextlib.closing(_read_only(file)) as given,
+            contextlib.closing(sqlite3.connect(copied)) as made,
+        ):
+            given.backup(made)
         with _opened(copied) as source:
             migrate(source, time.time())
             with _sound(target, replace) as store:
@@ -128,7 +133,7 @@ def _check(file: Path) -> None:
     if magic != b"SQLite format 3\x00" or not _is_sound(file):
         words = f"{str(file)!r} is no backup, or is damaged. Nothing was changed; choose another."
         raise Failure(Kind.invalid_input, words)
-    with contextlib.closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with contextlib.closing(_read_only(file)) as connection:
         try:
             connection.execute("SELECT max(number) FROM migrations")
         except sqlite3.Error:
@@ -137,11 +142,13 @@ def _check(file: Path) -> None:
             ) from None
 
 
+def _read_only(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+
+
 def _is_sound(file: Path) -> bool:
     try:
-        with contextlib.closing(
-            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        ) as connection:
+        with contextlib.closing(_read_only(file)) as connection:
             return bool(connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok")
     except sqlite3.OperationalError as exc:
         raise told(exc, str(file)) from exc
