@@ -192,6 +192,8 @@ async def test_a_report_becomes_a_task_or_ticks_one_off(board: App) -> None:
     done = await board.invoke("file_report", {"words": "The net is mended", "done": True}, **WRITER)
     assert expect_ok(done) == {"answer": "Task 1 is done: Mend the net."}
     assert await titles(board, status="done") == ["Mend the net"]
+    nothing = await board.invoke("file_report", {"words": "", "done": False}, **WRITER)
+    assert expect_ok(nothing) == {"answer": "Nothing was said."}
     expect_error(
         await board.invoke("file_report", {"words": "x", "done": False}, user="bob"), "AUTHORIZATION_ERROR"
     )
