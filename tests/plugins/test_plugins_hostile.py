@@ -173,7 +173,9 @@ async def test_breaking_again_and_again_leaves_nothing_behind_in_the_host(
             if child.over is not None:
                 await child.exited
         gc.collect()
-        return len(os.listdir("/proc/self/fd")), threading.active_count(), len(runner._alive)
+        # The loop's own pool grows to its bound when it likes.
+        threads = [each for each in threading.enumerate() if not each.name.startswith("asyncio_")]
+        return len(os.listdir("/proc/self/fd")), len(threads), len(runner._alive)
 
     first = await round()
     for _ in range(4):
