@@ -177,6 +177,21 @@ def build(folder: Path, clock: Clock | None = None) -> App:
             yield f"{number} "
 
     @app.action
+    async def dictate(words: int) -> AsyncIterator[str]:
+        """Say words slowly, so that each is heard by itself."""
+        for number in range(words):
+            yield f"{number} "
+            await asyncio.sleep(0.05)
+
+    @app.action
+    async def mutter(words: int, ctx: Context) -> AsyncIterator[str]:
+        """Say words, and tell how far it has come at the same moment."""
+        for number in range(words):
+            yield f"{number} "
+            await ctx.progress.report("on", number)
+            await asyncio.sleep(0.05)
+
+    @app.action
     async def count(to: int) -> AsyncIterator[dict[str, int]]:
         """Count, in pieces that cannot be joined."""
         for number in range(to):

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairlead import App
-from fairlead.failures import Failure
-from fairlead.store import Statement, Store
-from fairlead.tasks import State, Tasks
+from fairlead.failures import Failure, Kind
+from fairlead.store import Statement, Store, Tx
+from fairlead.tasks import State, Tasks, ledger
 from fairlead.tasks.bus import UNHEARD, DatabaseBus, open_bus
+from fairlead.tasks.ledger import Held, Said
 from fairlead.tasks.nats import WORK, NatsBus
 from servers import Nats, NatsCluster
 from tasks.stage import PATIENCE, StartWorker, Where, ended, until
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
 
 _TYPES = Statement.of("SELECT DISTINCT type FROM task_events WHERE task = :id")
 
@@ -98,6 +104,56 @@ async def test_deltas_are_not_in_the_database(tasks: Tasks, store: Store, worker
     assert "delta" not in {type for (type,) in rows}
     again = [event async for event in tasks.events(task.id)]
     assert again == told
+
+
+async def test_a_delta_that_did_not_come_is_read_from_the_stream(
+    tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = tasks.bus
+    assert isinstance(bus, NatsBus)
+    came = 0
+    subscribe = bus.subscribe
+
+    async def losing_the_third(subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Any:
+        async def some(message: Msg) -> None:
+            nonlocal came
+            came += 1
+            if came != 3:
+                await heard(message)
+
+        return await subscribe(subject, some)
+
+    monkeypatch.setattr(bus, "subscribe", losing_the_third)
+    task = await tasks.submit("dictate", {"words": 8})
+    worker()
+    told = [event async for event in tasks.events(task.id)]
+    assert came > 4
+    text = "".join(event.data["data"] for event in told if event.type == "delta")
+    assert text == "".join(f"{number} " for number in range(8))
+    assert [event.offset for event in told] == sorted({event.offset for event in told})
+
+
+async def test_a_delta_is_kept_once_though_what_was_said_with_it_had_to_wait_for_the_database(
+    tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = ledger.append
+    refused = 0
+
+    def refusing_at_first(tx: Tx, held: Held, said: Sequence[Said], *more: Any, **options: Any) -> int:
+        nonlocal refused
+        if any(type == "progress" for type, _, _ in said) and not refused:
+            refused += 1
+            raise Failure(Kind.unavailable, "The disk is full.")
+        return append(tx, held, said, *more, **options)
+
+    monkeypatch.setattr(ledger, "append", refusing_at_first)
+    worker()
+    task = await tasks.submit("mutter", {"words": 3})
+    told = [event async for event in tasks.events(task.id)]
+    assert refused == 1
+    text = "".join(event.data["data"] for event in told if event.type == "delta")
+    assert text == "0 1 2 "
+    assert [event.type for event in told].count("progress") == 3
 
 
 @pytest.mark.timeout(240)

@@ -167,11 +167,13 @@ class NatsBus:
     def event_subject(self, id: str) -> str:
         return f"fairlead.events.{self.scope}.{id}"
 
-    async def publish(self, subject: str, payload: bytes, patience: float = _PATIENCE) -> int:
-        """Send to a stream and wait until it is kept; gives its number. A repeated one is kept once."""
+    async def publish(
+        self, subject: str, payload: bytes, patience: float = _PATIENCE, name: str | None = None
+    ) -> int:
+        """Send to a stream and wait until it is kept; gives its number. One that has a name is kept once."""
         from nats.errors import Error
 
-        headers = {"Nats-Msg-Id": os.urandom(9).hex()}
+        headers = {"Nats-Msg-Id": name or os.urandom(9).hex()}
         end = self._loop.time() + patience
         while True:
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,9 @@ class NatsLog:
         self._floor = latest
         self._after: int | None = None
         self._count = 0
+        #: What is being written, and the message with its deltas as long as it is not known to be kept.
+        self._batch: Sequence[Said] = ()
+        self._message: tuple[bytes, str] | None = None
 
     async def write(self, said: Sequence[Said]) -> None:
         stays = await self._passed(said)
@@ -63,18 +66,27 @@ class NatsLog:
         return [(type, time, {**data, AFTER: self._after}) for type, time, data in stays]
 
     async def _passed(self, said: Sequence[Said]) -> list[Said]:
-        """Send the deltas; gives what stays."""
-        deltas = [each for each in said if each[0] == "delta"]
-        if deltas:
-            if self._next + len(deltas) - 1 > self._last:
-                await self._append([], len(deltas))
-            numbered = [[self._next + at, time, data] for at, (_, time, data) in enumerate(deltas)]
-            self._next += len(deltas)
-            self._count += 1
-            message = encode({"floor": self._floor, "count": self._count, "deltas": numbered})
-            await self._bus.call(self._bus.publish(self._subject, message))
+        """Send the deltas; gives what stays. What is tried again is not sent again."""
+        if said is not self._batch:
+            deltas = [each for each in said if each[0] == "delta"]
+            if deltas:
+                self._message = await self._numbered(deltas), os.urandom(9).hex()
+            self._batch = said
+        if self._message is not None:
+            message, name = self._message
+            await self._bus.call(self._bus.publish(self._subject, message, name=name))
+            self._message = None
             self._after = self._next - 1
         return [each for each in said if each[0] != "delta"]
+
+    async def _numbered(self, deltas: Sequence[Said]) -> bytes:
+        if self._next + len(deltas) - 1 > self._last:
+            await self._append([], len(deltas))
+        numbered = [[self._next + at, time, data] for at, (_, time, data) in enumerate(deltas)]
+        self._next += len(deltas)
+        self._count += 1
+        place = {"floor": self._floor, "run": self._held.run, "count": self._count}
+        return encode({**place, "deltas": numbered})
 
     async def _append(self, said: Sequence[Said], needed: int = 0) -> None:
         name = os.urandom(8).hex()
@@ -113,6 +125,9 @@ class NatsTail:
         self._subscription: Any = None
         #: Messages that are still to be told, in order.
         self._heard: deque[dict[str, Any]] = deque()
+        #: The place of the message that was told last, and of the last before which one was missed.
+        self._place = (0, 0)
+        self._missed = (0, 0)
         self._bell = Bell()
 
     async def events(self) -> AsyncIterator[Event]:
@@ -141,7 +156,7 @@ class NatsTail:
             for row in rows:
                 # First what was said before it.
                 await self._present(row)
-                for delta in self._told(row.offset):
+                async for delta in self._told(row.offset):
                     yield delta
                 self._since = max(self._since, row.offset)
                 yield row
@@ -149,21 +164,28 @@ class NatsTail:
                     return
             if rows:
                 continue
-            for delta in self._told(None):
+            async for delta in self._told(None):
                 yield delta
             if not self._follow or await self._store.read(is_over(self._task.id, self._since)):
                 return
             # A message whose row is on the way is looked at again soon.
             await self._bell.rung(_SOON if self._heard else LOOK * 3)
 
-    def _told(self, before: int | None) -> Iterator[Event]:
+    async def _told(self, before: int | None) -> AsyncIterator[Event]:
         """Deltas before an offset, or before the next row."""
         while self._heard:
             message = self._heard[0]
             late = message["floor"] > self._since if before is None else _first(message) > before
             if late:
                 return
+            place = _place(message)
+            if place != self._missed and not _follows(place, self._place):
+                # One before it was published while the connection was away.
+                self._missed = place
+                await self._catch_up()
+                continue
             self._heard.popleft()
+            self._place = place
             for offset, time, data in message["deltas"]:
                 if offset > self._since:
                     self._since = offset
@@ -180,8 +202,9 @@ class NatsTail:
 
     async def _catch_up(self) -> None:
         """Read from the stream what is not here."""
-        known = {_first(message) for message in self._heard}
         found = await self._bus.call(self._history())
+        known = {_first(message) for message in self._heard}
+        self._place = max([self._place, *(_place(each) for each in found if _last(each) <= self._since)])
         missing = [each for each in found if _first(each) not in known and _last(each) > self._since]
         if missing:
             self._heard = deque(sorted([*self._heard, *missing], key=_first))
@@ -232,6 +255,17 @@ class NatsTail:
 def _first(message: dict[str, Any]) -> int:
     offset: int = message["deltas"][0][0]
     return offset
+
+
+def _place(message: dict[str, Any]) -> tuple[int, int]:
+    """The run that said it, and how many messages it had said by then."""
+    return message.get("run", 0), message["count"]
+
+
+def _follows(place: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether nothing is in between: it is the run's next message, or the first of a later run."""
+    run, count = before
+    return place == (run, count + 1) or (place[0] > run and place[1] == 1)
 
 
 def _last(message: dict[str, Any]) -> int:
