@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,28 @@ async def test_deltas_are_not_in_the_database(tasks: Tasks, store: Store, worker
     assert "delta" not in {type for (type,) in rows}
     again = [event async for event in tasks.events(task.id)]
     assert again == told
+
+
+async def test_messages_that_were_lost_with_their_server_are_waited_for_no_longer(
+    app: App, own: Where, own_nats: Nats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.tasks.nats._ANSWER", 0.5)
+    store = own.open()
+    bus = own.tasks(app, store).bus
+    assert isinstance(bus, NatsBus)
+    own_nats.signal(signal.SIGSTOP)
+    sending = asyncio.ensure_future(bus.call(bus.permit("a queue", 20)))
+    await until(partial(_is_sent, bus, 20))
+    await asyncio.to_thread(own_nats.kill)
+    await asyncio.to_thread(own_nats.start)
+    await asyncio.wait_for(sending, PATIENCE)
+    assert bus.js.publish_async_pending() == 0
+    await bus.close()
+    store.close()
+
+
+async def _is_sent(bus: NatsBus, count: int) -> bool:
+    return bus.js.publish_async_pending() == count
 
 
 async def test_a_delta_that_did_not_come_is_read_from_the_stream(

@@ -44,6 +44,8 @@ _WAKE: Final = "fairlead.wake"
 _APART: Final = ledger.work_topic(ledger.APART)
 #: Seconds to wait for a server, at first and whenever it is away.
 _PATIENCE: Final = 30.0
+#: Seconds for a server to say that it has kept a message.
+_ANSWER: Final = 5.0
 #: Seconds between two counts of messages and rows, and how old a row is that should have its message.
 _RECONCILE: Final = 5.0
 _SETTLED: Final = 2.0
@@ -290,7 +292,12 @@ class NatsBus:
         for _ in range(count):
             headers = {"Nats-Msg-Id": os.urandom(9).hex()}
             pending.append(await self.js.publish_async(subject, b"", headers=headers))
-        await asyncio.gather(*pending, return_exceptions=True)
+        if pending:
+            # What a server had not kept when it was lost is never answered; each such would take a place for ever.
+            done, unanswered = await asyncio.wait(pending, timeout=_ANSWER)
+            for each in unanswered:
+                each.cancel()
+            await asyncio.gather(*done, return_exceptions=True)
 
     async def _woken(self, message: Msg) -> None:
         sender, *topics = loads(message.data)
