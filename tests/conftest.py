@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -18,6 +19,10 @@ from servers import Nats, NatsCluster, Postgres
 # How quickly examples are made says something of the machine, and nothing of the code.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+
+# What is compiled is kept: else every process of every test compiles all of Fairlead, and pytest all of the tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 Running = TypeVar("Running", Postgres, Nats, NatsCluster)
 
