@@ -176,15 +176,19 @@ def command_line() -> str:
     lines = [
         "# Command line\n",
         NOTE,
-        "The help of every command; those of an app as the taskboard example shows them.",
+        "The help of every command, and that of an app, as the taskboard example shows it.",
+        "An app's own program has the commands of `fairlead`, too.",
         "`taskboard` stands for the way you start it, such as `python examples/taskboard/app.py`.",
         "[The guide](../guides/command-line.md) says how to use them.\n",
         *_shown("fairlead", fairlead_help()),
-        *_help(),
     ]
-    commands = [action["commandName"] for action in json.loads(run("actions", "--json"))]
-    for command in ("actions", "manifest", "errors", "json", "run", "tasks", "worker", "version", *commands):
-        lines += _help(command)
+    from fairlead.surfaces.cli.builtin import BUILTINS
+
+    for command in (name for name in BUILTINS if name != "help"):
+        lines += _shown(f"fairlead {command}", fairlead_help(command))
+    lines += _help()
+    for action in json.loads(run("actions", "--json")):
+        lines += _help(action["commandName"])
     return "\n".join(lines)
 
 
@@ -203,12 +207,12 @@ def run(*arguments: str) -> str:
     return _printed(lambda console: cli.run(taskboard(), arguments, console=console))
 
 
-def fairlead_help() -> str:
-    """What `fairlead --help` prints where there is no app."""
+def fairlead_help(*command: str) -> str:
+    """What `fairlead --help` prints where there is no app, or the help of one of its commands."""
     from fairlead.surfaces import cli
 
     with TemporaryDirectory() as empty, chdir(empty):
-        return _printed(lambda console: cli.main(["--help"], console=console))
+        return _printed(lambda console: cli.main([*command, "--help"], console=console))
 
 
 def _printed(command: Callable[[Any], object]) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from fairlead import App
 from fairlead.failures import Failure, Kind
 from fairlead.store import open_store
 from fairlead.store.secrets import Secrets
 from fairlead.tools.mcp import configured_servers
+from servers import ends_with_us, free_port, until
 
 BENCH = [sys.executable, str(Path(__file__).parents[2] / "tools" / "mcp_bench.py"), "stdio"]
 app = App("shop")
@@ -299,3 +302,45 @@ def test_installing_names_the_server_of_the_settings(project: Path) -> None:
         capture_output=True,
     )
     assert "shop://hours" in resources(served)
+
+
+@contextmanager
+def serving(project: Path, *arguments: str) -> Iterator[str]:
+    """`fairlead serve` of a project; gives its address."""
+    port, log = free_port(), project / "log"
+    command = [sys.executable, "-m", "fairlead", *arguments, "--port", str(port)]
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(command, cwd=project, stdout=said, stderr=said, preexec_fn=ends_with_us()) as server,
+    ):
+        until(lambda: b"Serving" in log.read_bytes(), "nothing is served")
+        yield f"http://127.0.0.1:{port}"
+        server.terminate()
+
+
+async def offered(project: Path, *arguments: str) -> list[str]:
+    """The resources that are served over HTTP, as the official client hears of them."""
+    with serving(project, *arguments) as url:
+        async with Client(f"{url}/mcp") as client:
+            found = await client.list_resources()
+    return [str(each.uri) for each in found.resources]
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+async def test_the_server_that_is_named_is_served_over_http(project: Path, workers: tuple[str, ...]) -> None:
+    (project / "shop.py").write_text(OWN)
+    named = ("--app", "shop.py", "serve", "--mcp", "shop:server", *workers)
+    assert "shop://hours" in await offered(project, *named)
+
+
+async def test_the_setting_names_the_server_that_is_served_over_http(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    (project / "fairlead.toml").write_text('app = "shop:app"\n[mcp]\nserver = "shop:server"\n')
+    assert "shop://hours" in await offered(project, "serve")
+
+
+def test_serving_tells_a_name_that_leads_to_no_server(project: Path) -> None:
+    (project / "shop.py").write_text(OWN)
+    done = asked(project, "--app", "shop.py", "serve", "--port", "0", "--mcp", "shop:nothing")
+    assert done.returncode == 1
+    assert b"--mcp" in done.stderr

@@ -43,6 +43,7 @@ _VALUED: Final = (
     "--worker",
     "--console",
     "--data",
+    "--mcp",
 )
 #: Options that an environment variable gives as well.
 _VARIABLES: Final = {
@@ -125,6 +126,7 @@ def _given(program: Program, options: Options) -> dict[str, str]:
 
 def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
     from fairlead.surfaces.http.serving import Plan
+    from fairlead.surfaces.mcp.own import own_server
 
     http: dict[str, Any] = {flag[2:].replace("-", "_"): True for flag in _INCLUDE if flag in options.on}
     for flag, name in (("--cors", "cors"), ("--allowed-host", "allowed_hosts")):
@@ -141,7 +143,8 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
     worker = 0
     if "--worker" in options.on or "--worker" in given:
         worker = _whole("--worker", given.get("--worker", CONCURRENCY), 0, 10_000)
-    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http, worker)
+    own = own_server(program, "--mcp", given.get("--mcp"))
+    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http, worker, own)
 
 
 def _way(options: Options, given: dict[str, str]) -> Way:
@@ -274,6 +277,10 @@ SERVE = Command(
             "--worker[=N]",
             f"Run tasks, too, N at once in each process that serves; 0 runs none. "
             f"[default: {CONCURRENCY} where the app has agents, else none]",
+        ),
+        (
+            "--mcp MODULE:NAME",
+            "What /mcp serves: a server of your own, such as `server = app.mcp()`. [default: mcp.server]",
         ),
         ("--gateway", "Serve the agents' API, also for an app that has no agents of its own."),
         (

@@ -45,6 +45,8 @@ class Plan(NamedTuple):
     http: Mapping[str, Any] = {}
     #: How many tasks are run at once in each process that serves; 0 for none.
     worker: int = 0
+    #: The server of the app's own that `/mcp` serves, and who said so.
+    mcp: tuple[str, str] | None = None
 
     def resolvers(self) -> list[Resolver]:
         """Who is asked who is calling. Raises DefinitionError when a file cannot be used."""
@@ -59,8 +61,13 @@ class Plan(NamedTuple):
 
     def site(self, app: App) -> HttpApp:
         """The app as it is served. Raises Failure when an option cannot be used."""
+        options = dict(self.http)
+        if self.mcp is not None:
+            from fairlead.surfaces.mcp.own import load_server
+
+            options["mcp"] = load_server(*self.mcp)
         try:
-            site: HttpApp = app.http(resolve_context=self.resolvers(), **self.http)
+            site: HttpApp = app.http(resolve_context=self.resolvers(), **options)
         except DefinitionError as exc:
             raise Failure(Kind.invalid_input, str(exc), cause=exc) from exc
         if self.worker:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
-from fairlead.surfaces.mcp.own import configured_server, load_server
+from fairlead.surfaces.mcp.own import load_server, own_server
 
 if TYPE_CHECKING:
     from fairlead.actions import Exposure
@@ -85,20 +85,15 @@ def _stdio(program: Program, options: Options) -> int:
 
 
 def _own(program: Program, options: Options) -> tuple[str, str] | None:
-    """The server of the app's own that is meant, and who said so: `--server`, or the project's settings.
-
-    Settings count for the app that they name, not for one that the command names, or that has its own program.
-    """
-    given, said_by = options.values.get("--server"), "--server"
-    if given is None and program.target is None and not program.owned:
-        given, said_by = configured_server(), "mcp.server"
-    if given is None:
+    """The server of the app's own that is meant, and who said so."""
+    own = own_server(program, "--server", options.values.get("--server"))
+    if own is None:
         return None
     for flag in options.on & set(_INCLUDES):
         raise wrong_option(
-            flag, f"does not go with a server of your own ({said_by}), which knows what it shows"
+            flag, f"does not go with a server of your own ({own[1]}), which knows what it shows"
         )
-    return given, said_by
+    return own
 
 
 def _framing(options: Options) -> Framing:

@@ -9,10 +9,24 @@ from typing import TYPE_CHECKING, Any
 from fairlead.failures import Failure, Kind
 
 if TYPE_CHECKING:
+    from fairlead.surfaces.cli.program import Program
     from fairlead.surfaces.mcp.server import Server
 
 
-def configured_server() -> str | None:
+def own_server(program: Program, flag: str, given: str | None) -> tuple[str, str] | None:
+    """The server of the app's own that is meant, and who said so: a flag, or the project's settings.
+
+    Settings count for the app that they name, not for one that the command names, or that has its own program.
+    """
+    if given is not None:
+        return given, flag
+    if program.target is not None or program.owned:
+        return None
+    configured = _configured()
+    return None if configured is None else (configured, "mcp.server")
+
+
+def _configured() -> str | None:
     """What `mcp.server` in the settings of the working directory says."""
     # The room of projects is above this one, and is found by name.
     config: Any = importlib.import_module("fairlead.project.config").load_project_config(os.getcwd())
