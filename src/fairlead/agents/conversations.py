@@ -87,11 +87,12 @@ class Conversations:
 
     @asynccontextmanager
     async def open(
-        self, id: str, agent: str, owner: str, patience: float = PATIENCE, task: str = ""
+        self, id: str, agent: str, owner: str, patience: float = PATIENCE, task: str = "", run: int = 0
     ) -> AsyncIterator[OpenConversation]:
         """Take a conversation for one run, and begin it where there is none.
 
-        A run of a task takes it from an earlier run of the same task: of those, the newest is the one that counts.
+        A run of a task takes it from an earlier run of the same task, never from a later one: of those, the newest is
+        the one that counts, however late an earlier one comes.
 
         Raises:
             Failure: it is somebody else's or another agent's, or its run takes longer than this one waits.
@@ -102,7 +103,7 @@ class Conversations:
                 f"A conversation's id has 1 to {LONGEST_ID} characters, none of them a control character.",
                 field="conversation",
             )
-        holder = f"{task}/{secrets.token_hex(8)}"
+        holder = f"{task}/{run:010}-{secrets.token_hex(8)}"
         taken = await self._taken(id, agent, owner, holder, patience)
         said = await self._store.read(lambda tx: tx.all(SQL.transcript, id=id))
         opened = OpenConversation(
@@ -340,8 +341,11 @@ def read(body: str) -> Message:
 
 def _take(tx: Tx, id: str, agent: str, owner: str, holder: str, now: float) -> tuple[Any, bool]:
     tx.run(SQL.begin, id=id, agent=agent, owner=owner, title=None, now=now)
-    task = holder.rpartition("/")[0]
-    taken = tx.run(SQL.take, id=id, owner=owner, holder=holder, task=task, until=now + LEASE, now=now)
+    task, _, run = holder.rpartition("/")
+    later = f"{task}/{int(run.partition('-')[0]) + 1:010}"
+    taken = tx.run(
+        SQL.take, id=id, owner=owner, holder=holder, task=task, later=later, until=now + LEASE, now=now
+    )
     return tx.one(SQL.by_id, id=id, owner=owner), bool(taken)
 
 

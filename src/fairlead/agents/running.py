@@ -82,8 +82,8 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
         id = root(ctx.task).id
     if id is None:
         return await _Run(agent, app, ctx, None).go(prompt)
-    task = "" if ctx.task is None else ctx.task.id
-    async with app.conversations.open(id, agent.name, ctx.caller, task=task) as conversation:
+    task, run = ("", 0) if ctx.task is None else (ctx.task.id, ctx.task.run)
+    async with app.conversations.open(id, agent.name, ctx.caller, task=task, run=run) as conversation:
         return await _Run(agent, app, ctx, conversation).go(prompt)
 
 

@@ -9,7 +9,7 @@ VALUES (:id, :agent, :owner, :title, :now, :now, :messages, :state) ON CONFLICT 
 -- take
 UPDATE conversations SET holder = :holder, until = :until
 WHERE id = :id AND owner = :owner
-    AND (holder IS NULL OR until < :now OR (:task <> '' AND holder LIKE :task || '/%'))
+    AND (holder IS NULL OR until < :now OR (:task <> '' AND holder LIKE :task || '/%' AND holder < :later))
 
 -- renew
 UPDATE conversations SET until = :until WHERE id = :id AND holder = :holder

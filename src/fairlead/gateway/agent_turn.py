@@ -80,7 +80,7 @@ class AgentTurn:
         self.asked_for = asked
         #: As a run of a task has them: see `Durable`.
         self.id = asked.task
-        self.attempt = asked.attempt
+        self.attempt = self.run = asked.attempt
         self.state: Any = None
         self.asked = 0
         #: What it waits for, once it has asked: how the reply tells it.

@@ -16,6 +16,8 @@ class Durable(Protocol):
     id: str
     #: Which try this is, from 1; a pause begins anew.
     attempt: int
+    #: Which run this is of all that there were, pauses and hand-backs too: of two, the later is the one that counts.
+    run: int
     #: What `checkpoint` last kept, in whatever run.
     state: Any
     #: How many answers this run has used. A run that goes on from what it kept says here how many that was.

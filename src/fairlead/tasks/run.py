@@ -42,6 +42,7 @@ class Run:
         self.task = task
         self.id = task.id
         self.attempt = task.attempt
+        self.run = task.run
         self.state = task.checkpoint
         assert task.worker is not None
         self.held = Held(task.id, task.run, task.worker)
