@@ -76,6 +76,20 @@ def test_run_tells_how_many_rows_it_touched_and_one_gives_none_for_nothing(store
     assert store.write_now(lambda tx: tx.run(Statement.of("DELETE FROM things"))) == 300
 
 
+def test_rows_that_differ_in_a_few_texts_are_written_together_as_they_were_given(store: Store) -> None:
+    hard = ["", "NULL", "{}", "a,b", '"', "\\", '\\"{\\n', "ünï 🚢 \n\t'%s $1 :name", " ", "x" * 50_000]
+    names = [*hard, *(f"{number}" for number in range(2500))]
+    every = Statement.of(
+        "INSERT INTO things (id, name, weight) VALUES (CAST(:id AS BIGINT), :name, :weight)",
+        "INSERT INTO things (id, name, weight) SELECT given.id::bigint, given.name, :weight "
+        "FROM unnest(:id::text[], :name::text[]) AS given (id, name)",
+    )
+    columns = {"id": [str(id) for id in range(len(names))], "name": names}
+    store.write_now(lambda tx: tx.each(every, columns, weight=1.5))
+    rows = [(id, name, 1.5, None) for id, name in enumerate(names)]
+    assert store.read_now(lambda tx: tx.all(ALL)) == rows
+
+
 async def test_what_is_written_is_read_and_awaited(store: Store) -> None:
     assert await store.write(add(1)) == 1
     assert await store.read(lambda tx: tx.one(COUNT)) == (1,)

@@ -97,7 +97,7 @@ class Moves(RuleBasedStateMachine):
         row = row_of(self.count, self.now, **options)
         # Submitted twice, as after a lost connection.
         for _ in range(2):
-            self.write(lambda tx: ledger.submit(tx, [dict(row)], self.now))
+            self.write(lambda tx: ledger.submit(tx, dict(row), self.now))
 
     @rule(size=st.integers(1, 3), worker=st.sampled_from(["a", "b"]))
     def take(self, size: int, worker: str) -> None:
@@ -269,7 +269,8 @@ async def test_a_task_that_is_parked_while_a_slot_is_given_up_gets_it(
 
         def paused(tx: Tx) -> Held:
             """The first has asked and waits for its answer; the second has the slot."""
-            ledger.submit(tx, rows, now)
+            for row in rows:
+                ledger.submit(tx, row, now)
             (first,) = ledger.take(tx, QUEUE, "w", 1, now, LEASE)
             ledger.pause(tx, Held(first.id, first.run, "w"), State.input_required, {}, (), now)
             (second,) = ledger.take(tx, QUEUE, "w", 1, now, LEASE)
@@ -299,7 +300,7 @@ async def test_a_family_of_any_depth_is_cancelled_with_its_elder(tmp_path: Path)
     store = open_store("deep", data=tmp_path)
     tasks = Tasks(App("q"), store)
     rows = [row_of(number, 1.0, parent=f"task-{number - 1:04}" if number else None) for number in range(1500)]
-    await store.write(lambda tx: ledger.submit(tx, rows, 1.0))
+    await store.write(lambda tx: [ledger.submit(tx, row, 1.0) for row in rows])
     await tasks.cancel("task-0000")
     assert await tasks.counts() == {"canceled": 1500}
     store.close()

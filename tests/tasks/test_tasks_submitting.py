@@ -157,6 +157,36 @@ async def test_many_are_submitted_all_or_none(tasks: Tasks, worker: StartWorker)
     assert [task.data for task in await ended(tasks, *ids)] == list(range(1, 101))
 
 
+async def test_a_batch_is_run_in_its_order(tasks: Tasks, worker: StartWorker) -> None:
+    ids = await tasks.submit_many("echo", [{"value": number} for number in range(50)])
+    worker(concurrency=1)
+    done = await ended(tasks, *ids)
+    assert sorted(done, key=lambda task: task.started or 0) == done
+
+
+async def test_a_batch_is_entered_once_even_if_its_transaction_is_begun_again(
+    tasks: Tasks, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a lost connection, when nobody knows whether the first was committed, or will be."""
+    with where.open() as other:
+        write = tasks.store.write
+
+        async def twice(work: Any) -> Any:
+            await asyncio.gather(write(work), other.write(work))
+            return await write(work)
+
+        monkeypatch.setattr(tasks.store, "write", twice)
+        await tasks.submit_many("echo", [{"value": number} for number in range(3000)])
+    assert await tasks.counts() == {"queued": 3000}
+
+
+async def test_inputs_of_a_batch_come_as_they_were_given(tasks: Tasks, worker: StartWorker) -> None:
+    values = ["", '"', "\\", '{"a":"\\n"}', "a,b", "{}", "NULL", "ünï 🚢 \x00 \n", None, [1, {"b": [2.5]}]]
+    worker()
+    ids = await tasks.submit_many("echo", [{"value": value} for value in values])
+    assert [task.data for task in await ended(tasks, *ids)] == values
+
+
 async def test_ten_a_minute_are_accepted_under_one_key(tasks: Tasks) -> None:
     rate = Rate("plugin:agent", 10, 60)
     given = [tasks.submit("echo", {"value": number}, rate=rate) for number in range(15)]

@@ -15,8 +15,8 @@ from fairlead.gateway.call import Caller
 from fairlead.store import Store, Tx
 from fairlead.store.statements import statements
 from fairlead.tasks import ledger
+from fairlead.tasks.ids import task_id
 from fairlead.tasks.records import Task
-from fairlead.tasks.tasks import task_id
 from fairlead.tasks.worker import RETENTION
 
 SQL = statements(__file__, "tasks.sql")

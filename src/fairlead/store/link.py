@@ -28,6 +28,8 @@ _DEFAULTS: Final = {
 }
 _PREPARED: Final = 400
 _BATCH: Final = 256
+#: Texts in an array at most: what is sent at once is to be done while the next is made.
+_ARRAY: Final = 1000
 _ERROR: Final = pq.ExecStatus.FATAL_ERROR
 _ABORTED: Final = pq.ExecStatus.PIPELINE_ABORTED
 _SYNCED: Final = pq.ExecStatus.PIPELINE_SYNC
@@ -311,6 +313,16 @@ class LinkTx:
                 link.answer()
         link.answer()
 
+    def each(self, statement: Statement, columns: Mapping[str, Sequence[str]], /, **common: Any) -> None:
+        link = self._link
+        count = len(next(iter(columns.values())))
+        for first in range(0, count, _ARRAY):
+            part = {name: list(column[first : first + _ARRAY]) for name, column in columns.items()}
+            values = common | part
+            link.send(statement.postgres, [values[name] for name in statement.values])
+            link.flush()  # so that it is done while the next is made
+        link.answer()
+
     def tell(self, topic: str, count: int = 1) -> None:
         self.told[topic] = self.told.get(topic, 0) + count
 
@@ -384,9 +396,18 @@ def _encoded(values: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]
         elif isinstance(value, str):
             types.append(0)
             given.append(_text(str.__str__(value)))
+        elif kind is list:
+            types.append(1009)
+            given.append(_text(f"{{{','.join(map(_quoted, value))}}}"))
         else:
             raise TypeError(f"A store does not keep {kind.__name__}, only text, numbers, bytes and None.")
     return tuple(types), given
+
+
+def _quoted(text: str) -> str:
+    """A text as an array has it."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def _text(value: str) -> bytes:

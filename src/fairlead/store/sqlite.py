@@ -75,6 +75,10 @@ class SqliteTx:
     def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]], /) -> None:
         self._connection.executemany(statement.sqlite, rows)
 
+    def each(self, statement: Statement, columns: Mapping[str, Sequence[str]], /, **common: Any) -> None:
+        rows = zip(*columns.values(), strict=True)
+        self.many(statement, [{**common, **dict(zip(columns, row, strict=True))} for row in rows])
+
     def tell(self, topic: str, count: int = 1) -> None:
         self.told[topic] = self.told.get(topic, 0) + count
 

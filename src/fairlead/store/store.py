@@ -53,6 +53,10 @@ class Tx(Protocol):
         """Run a statement once for each row of values."""
         ...
 
+    def each(self, statement: Statement, columns: Mapping[str, Sequence[str]], /, **common: Any) -> None:
+        """The same for rows that differ in a few texts alone: for PostgreSQL these are arrays in one statement."""
+        ...
+
     def tell(self, topic: str, count: int = 1) -> None:
         """Wake the listeners of a topic, in every process, once this is committed; `count` is for a carrier."""
         ...

@@ -70,30 +70,41 @@ def find(tx: Tx, id: str) -> Task | None:
     return None if row is None else Task.of(row)
 
 
-def submit(tx: Tx, rows: Sequence[dict[str, Any]], now: float) -> Task | None:
-    """Enter tasks; gives the one that was entered alone. One whose id or key is there already is left as it is."""
-    entered = None
-    topics: dict[str, int] = {}
-    slots = {row["slot"]: row["slots"] for row in rows if row["slot"] is not None}
-    for name, size in slots.items():
-        tx.run(SQL.need_slot, name=name, size=size)
-    for row in rows:
-        later = row["due"] > now
-        row["ready"] = _LATER if later else _PARKED if row["slot"] else _NOW
-        topic = work_topic(row["queue"])
-        # Those with a slot are told of when they get it.
-        topics[topic] = topics.get(topic, 0) + (row["slot"] is None)
-    if len(rows) == 1:
-        entered = Task.new(rows[0]) if tx.one(_SUBMIT_ONE, **rows[0]) else None
-    else:
-        tx.many(SQL.submit, rows)
-    for slot in slots:
-        _admit(tx, slot)
-    for topic, count in topics.items():
-        tx.tell(topic, count)
-    if any(row["deadline"] is not None and row["deadline"] - now < _NEAR for row in rows):
-        tx.tell(DEADLINES)
+def submit(tx: Tx, row: dict[str, Any], now: float) -> Task | None:
+    """Enter a task; None where its id or key is there already, which is left as it is."""
+    _enters(tx, row, now)
+    entered = Task.new(row) if tx.one(_SUBMIT_ONE, **row) else None
+    _entered(tx, row, now, 1)
     return entered
+
+
+def submit_many(tx: Tx, row: dict[str, Any], ids: Sequence[str], inputs: Sequence[str], now: float) -> None:
+    """Enter tasks that differ in their ids and inputs alone, all or none of which are there already."""
+    _enters(tx, row, now)
+    # After a lost connection this is done again, maybe while the first is still on its way. To find that out once
+    # is cheaper than to be ready for it with every row.
+    tx.one(SQL.lock_batch, first=ids[0])
+    if find(tx, ids[0]) is None:
+        tx.each(SQL.submit_many, {"id": ids, "input": inputs}, **row)
+    _entered(tx, row, now, len(ids))
+
+
+def _enters(tx: Tx, row: dict[str, Any], now: float) -> None:
+    slot = row["slot"]
+    if slot is not None:
+        tx.run(SQL.need_slot, name=slot, size=row["slots"])
+    later = row["due"] > now
+    row["ready"] = _LATER if later else _PARKED if slot else _NOW
+
+
+def _entered(tx: Tx, row: Mapping[str, Any], now: float, count: int) -> None:
+    slot = row["slot"]
+    if slot is not None:
+        _admit(tx, slot)
+    # Those with a slot are told of when they get it.
+    tx.tell(work_topic(row["queue"]), count if slot is None else 0)
+    if row["deadline"] is not None and row["deadline"] - now < _NEAR:
+        tx.tell(DEADLINES)
 
 
 class Written:

@@ -30,15 +30,26 @@ class Sealing:
         Raises:
             Failure: it has to be sealed, and there is nothing to seal with.
         """
+        if _reason(action) is None:
+            return input
+        return (await self.sealed_all(action, [input], [id]))[0]
+
+    async def sealed_all(self, action: Action[..., Any], inputs: list[str], ids: list[str]) -> list[str]:
+        """The same for many."""
         reason = _reason(action)
         if reason is None:
-            return input
+            return inputs
+
+        def seal() -> list[str]:
+            key = self._key()
+            return [key.seal(input.encode(), _about(id)) for input, id in zip(inputs, ids, strict=True)]
+
         try:
-            return await asyncio.to_thread(lambda: self._key().seal(input.encode(), _about(id)))
+            return await asyncio.to_thread(seal)
         except Failure as failure:
             # A name alone stops no program that has nothing to seal with.
             if reason == "named" and failure.kind is Kind.misconfigured:
-                return input
+                return inputs
             raise
 
     async def opened(self, kept: str, id: str) -> str:

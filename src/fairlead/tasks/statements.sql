@@ -7,6 +7,30 @@ INSERT INTO tasks (
     :caller, :identity, :title, :metadata, :key, :request, :parent, :slot, '[]', 0, 0
 ) ON CONFLICT DO NOTHING
 
+-- submit_many
+INSERT INTO tasks (
+    id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
+    caller, identity, title, metadata, key, request, parent, slot, answers, latest, oldest
+) VALUES (
+    :id, :queue, :action, :input, 'queued', :due, :ready, :priority, 0, 0, :max_attempts, :retry, :deadline, :created,
+    :caller, :identity, :title, :metadata, :key, :request, :parent, :slot, '[]', 0, 0
+)
+
+-- submit_many (postgres)
+INSERT INTO tasks (
+    id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
+    caller, identity, title, metadata, key, request, parent, slot, answers, latest, oldest
+) SELECT
+    given.id, :queue, :action, given.input, 'queued', :due, :ready, :priority, 0, 0, :max_attempts, :retry, :deadline,
+    :created, :caller, :identity, :title, :metadata, :key, :request, :parent, :slot, '[]', 0, 0
+FROM unnest(:id::text[], :input::text[]) AS given (id, input)
+
+-- lock_batch
+SELECT 1
+
+-- lock_batch (postgres)
+SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(:first, 0))
+
 -- by_id
 SELECT * FROM tasks WHERE id = :id
 
