@@ -176,17 +176,19 @@ async def test_a_conversation_whose_run_is_gone_is_taken_over_and_the_ghost_cann
 async def test_a_run_of_a_task_takes_a_conversation_from_an_earlier_one_and_never_from_a_later(
     conversations: Conversations,
 ) -> None:
-    async with conversations.open("c1", "clerk", "ada", task="t-1", run=2) as earlier:
-        async with conversations.open("c1", "clerk", "ada", task="t-1", run=10) as newest:
-            with pytest.raises(Failure) as refused:
-                await earlier.keep(Message("user", "I am lost."))
-            assert refused.value.kind is Kind.conflict
-            # As of a process that stood still before it had the conversation.
-            with pytest.raises(Failure) as late:
-                async with conversations.open("c1", "clerk", "ada", patience=0.01, task="t-1", run=9):
-                    pass
-            assert late.value.kind is Kind.busy
-            await newest.keep(Message("user", "I am the one that counts."))
+    async with (
+        conversations.open("c1", "clerk", "ada", task="t-1", run=2) as earlier,
+        conversations.open("c1", "clerk", "ada", task="t-1", run=10) as newest,
+    ):
+        with pytest.raises(Failure) as refused:
+            await earlier.keep(Message("user", "I am lost."))
+        assert refused.value.kind is Kind.conflict
+        # As of a process that stood still before it had the conversation.
+        with pytest.raises(Failure) as late:
+            async with conversations.open("c1", "clerk", "ada", patience=0.01, task="t-1", run=9):
+                pass
+        assert late.value.kind is Kind.busy
+        await newest.keep(Message("user", "I am the one that counts."))
     _, kept = await conversations.get("c1", "ada")
     assert [each.content for each in kept] == ["I am the one that counts."]
 
