@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from contextlib import closing
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.store import open_store
-from fairlead.tasks import ledger
+from fairlead.store import Statement, Tx, open_store
+from fairlead.store.store import Single
+from fairlead.tasks import Tasks, ledger
+from tasks.app_under_test import build
 
 #: What counts everything looks at everything; and what only the other database is asked.
 ELSEWHERE = {"count_all", "ready_since"}
@@ -61,3 +64,29 @@ def test_what_comes_in_pages_is_not_sorted_first(plans: dict[str, list[str]]) ->
         "events",
     ):
         assert not any("TEMP B-TREE" in step for step in plans[name]), name
+
+
+END = Statement.of("UPDATE tasks SET state = 'completed', ready = 0, due = NULL, ended = created")
+PLANS = Statement.of("SELECT custom_plans FROM pg_prepared_statements WHERE statement LIKE :like")
+
+
+async def test_postgresql_plans_a_claim_no_more_often_when_many_tasks_have_ended(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """To plan it takes longer than to do it. Five times it is planned in any case."""
+    with open_store(url=postgres_url) as store:
+        tasks = Tasks(build(tmp_path), store)
+        await tasks.submit_many("echo", [{"value": 1}] * 20_000)
+        await store.write(lambda tx: tx.run(END))
+        await asyncio.to_thread(store.vacuum)
+        await tasks.submit_many("echo", [{"value": 1}] * 20)
+        claim = ledger.taking(tasks.queue, "w", 1, tasks.app.clock.time(), 60.0)
+        assert isinstance(claim, Single)
+
+        def work(tx: Tx) -> tuple[int, int]:
+            taken = [tx.one(claim.statement, **claim.values) for _ in range(20)]
+            planned = tx.one(PLANS, like="WITH chosen%")
+            assert planned is not None
+            return len({row[1] for row in taken if row is not None}), planned[0]
+
+        assert await store.write(work) == (20, 5)

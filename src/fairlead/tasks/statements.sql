@@ -74,9 +74,11 @@ WITH chosen AS MATERIALIZED (
     INSERT INTO task_events (task, number, type, time, data, passing)
     SELECT id, latest, 'started', :now, concat('{"attempt":', attempt, ',"worker":', :spelled::text, '}'), 0 FROM taken
 )
+-- The soonest, and not whether there is one until now: how many these are cannot be guessed without the value, and
+-- so the statement would be planned anew each time, which takes longer than doing it.
 SELECT later.due, taken.* FROM (
-    SELECT EXISTS (
-        SELECT 1 FROM tasks WHERE queue = :queue AND ready = 0 AND due IS NOT NULL AND due <= :now
+    SELECT (
+        SELECT due <= :now FROM tasks WHERE queue = :queue AND ready = 0 AND due IS NOT NULL ORDER BY due LIMIT 1
     ) AS due
 ) AS later LEFT JOIN taken ON TRUE
 
