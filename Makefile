@@ -10,7 +10,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY  := $(VENV)/.ready
+TOUR   := $(VENV)/.tour
 NODE   := tests/node/node_modules/.ready
 MODELS := $(VENV)/models
 SECONDS ?= 60
@@ -18,15 +20,24 @@ SECONDS ?= 60
 .PHONY: run test check lint format bench guard docs site fuzz lock locked clean
 .DEFAULT_GOAL := test
 
-$(READY): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairlead needs Python 3.11 or newer; '$(PYTHON)' is older. Set one: make PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(READY): pyproject.toml | $(BIN)/python
+	@echo "Setting up $(VENV) with all that tests need, about 1 GB. This takes a few minutes, once." >&2
+	@$(PIP) --editable '.[dev]'
+	@touch $(TOUR) $@
+
+# What the tour and the tutorial need is a tenth of what the tests do.
+$(TOUR): pyproject.toml | $(BIN)/python
+	@echo "Setting up $(VENV). This takes a minute, once." >&2
+	@$(PIP) --editable '.[plugins,serve]' pytest pytest-asyncio
 	@touch $@
 
 # The tour compiles a plugin: where the system has no C compiler, one comes as a package.
-run: $(READY)
-	@command -v cc >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
+run: $(TOUR)
+	@command -v cc >/dev/null || $(PIP) ziglang
 	@$(BIN)/python examples/taskboard/tour.py
 
 # Node comes with the development dependencies; its packages are the clients and judges of the surfaces' tests.
@@ -77,9 +88,12 @@ lock: $(READY)
 
 # The same packages to the byte, in an environment of their own.
 locked:
+	@echo "Setting up .venv-locked from requirements/all.txt. This takes a minute or two." >&2
 	@$(PYTHON) -m venv .venv-locked
 	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/all.txt
 	@.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@.venv-locked/bin/python -m pip check
+	@echo "It is in .venv-locked: . .venv-locked/bin/activate" >&2
 
 clean:
-	rm -rf $(VENV) .venv-bench tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-bench .venv-locked tests/node/node_modules dist build .mypy_cache .ruff_cache .pytest_cache

@@ -11,8 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import fairlead
+from locking import LOCKS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "fairlead"
@@ -238,3 +241,38 @@ def test_the_checklist_of_section_d_has_every_part() -> None:
     assert re.findall(r"^## D\.(\d)", text, re.MULTILINE) == list("123456789")
     lines = re.findall(r"^- (.*)$", text, re.MULTILINE)
     assert [line for line in lines if "tests/" not in line and not re.search(r"step \d", line)] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_what_is_needed_is_pinned_with_hashes(lock: str) -> None:
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text()
+    entries = [entry for entry in re.split(r"\n(?=\S)", text) if not entry.startswith("#")]
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    pinned = {
+        name: version for entry in entries for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", entry)
+    }
+    wanted = [Requirement(text) for text in needed(*LOCKS[lock])]
+    assert len(wanted) >= 3
+    assert [
+        str(each)
+        for each in wanted
+        if not each.specifier.contains(pinned.get(canonicalize_name(each.name), "0.dev0"))
+    ] == []
+
+
+def needed(*extras: str) -> Iterator[str]:
+    """What pyproject.toml asks for, with these extras and those that they name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    yield from project["dependencies"]
+    waiting, seen = list(extras), set[str]()
+    while waiting:
+        extra = waiting.pop()
+        if extra in seen:
+            continue
+        seen.add(extra)
+        for text in project["optional-dependencies"][extra]:
+            wanted = Requirement(text)
+            if wanted.name == "fairlead":
+                waiting.extend(wanted.extras)
+            else:
+                yield text

@@ -67,3 +67,13 @@ def test_the_readme_can_be_copied_into_an_empty_folder(install: Install, empty: 
     assert walk(ROOT / "README.md", empty, programs) >= 2
     exit_code, printed = run_on_terminal(f"{programs}/fairlead init --cwd made", empty, HOME=str(empty))
     assert exit_code == 0, printed
+
+
+def test_the_extra_for_plugins_is_all_that_they_need(install: Install, empty: Path) -> None:
+    programs = install("fairlead[plugins]", "fairlead[plugins]")
+    for command in (
+        f"plugin install {ROOT}/examples/plugins/notes_py --yes",
+        """plugin run acme.notes_py add_py_note '{"title": "Tide", "body": "High at six."}'""",
+    ):
+        exit_code, printed = run_on_terminal(f"{programs}/fairlead {command}", empty, HOME=str(empty))
+        assert exit_code == 0, printed
