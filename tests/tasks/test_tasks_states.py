@@ -296,6 +296,32 @@ async def test_a_task_that_is_parked_while_a_slot_is_given_up_gets_it(
         ]
 
 
+def test_two_that_forget_old_tasks_at_once_do_not_wait_for_each_other(postgres_url: str) -> None:
+    now = time.time()
+    forgetting, go_on = threading.Event(), threading.Event()
+    with open_store(url=postgres_url) as one, open_store(url=postgres_url) as other:
+
+        def end(tx: Tx) -> None:
+            for number in range(5):
+                ledger.submit(tx, row_of(number, now), now)
+            for task in ledger.take(tx, QUEUE, "w", 5, now, LEASE):
+                held = Held(task.id, task.run, "w")
+                ledger.finish(tx, held, State.completed, "{}", None, (), now)
+
+        def forget(tx: Tx) -> int:
+            gone = ledger.prune(tx, now + 1, now + 1, size=3)
+            forgetting.set()
+            assert go_on.wait(30)
+            return gone
+
+        one.write_now(end)
+        first = one.submit(forget, True)
+        assert forgetting.wait(30)
+        rest = other.submit(lambda tx: ledger.prune(tx, now + 1, now + 1, size=3), True).result(10)
+        go_on.set()
+        assert (first.result(30), rest) == (3, 2)
+
+
 async def test_a_family_of_any_depth_is_cancelled_with_its_elder(tmp_path: Path) -> None:
     store = open_store("deep", data=tmp_path)
     tasks = Tasks(App("q"), store)

@@ -247,6 +247,9 @@ SELECT count(*) FROM tasks WHERE queue = :queue
 -- old_tasks
 SELECT id FROM tasks WHERE ended IS NOT NULL AND ended < :before ORDER BY ended LIMIT :size
 
+-- old_tasks (postgres)
+SELECT id FROM tasks WHERE ended IS NOT NULL AND ended < :before ORDER BY ended LIMIT :size FOR UPDATE SKIP LOCKED
+
 -- drop_events
 DELETE FROM task_events WHERE task = :id
 
@@ -256,6 +259,12 @@ DELETE FROM tasks WHERE id = :id AND ended IS NOT NULL
 -- old_passing
 SELECT task, max(number) FROM (
     SELECT task, number FROM task_events WHERE passing = 1 AND time < :before ORDER BY time LIMIT :size
+) AS old GROUP BY task
+
+-- old_passing (postgres)
+SELECT task, max(number) FROM (
+    SELECT task, number FROM task_events WHERE passing = 1 AND time < :before ORDER BY time LIMIT :size
+    FOR UPDATE SKIP LOCKED
 ) AS old GROUP BY task
 
 -- many_passing
