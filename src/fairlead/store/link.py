@@ -26,6 +26,13 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "20000",
     "application_name": "fairlead",
 }
+#: What of it a server can be told, and under which name.
+_TOLD: Final = {
+    "keepalives_idle": "tcp_keepalives_idle",
+    "keepalives_interval": "tcp_keepalives_interval",
+    "keepalives_count": "tcp_keepalives_count",
+    "tcp_user_timeout": "tcp_user_timeout",
+}
 _PREPARED: Final = 400
 _BATCH: Final = 256
 #: Texts in an array at most: what is sent at once is to be done while the next is made.
@@ -69,8 +76,11 @@ def connect(url: str) -> psycopg.Connection[Any]:
     Raises:
         psycopg.Error: it cannot be made.
     """
-    wanted = {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(url)}
-    return psycopg.connect(psycopg.conninfo.make_conninfo("", **wanted), autocommit=True)
+    return psycopg.connect(psycopg.conninfo.make_conninfo("", **_wanted(url)), autocommit=True)
+
+
+def _wanted(url: str) -> dict[str, Any]:
+    return {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(url)}
 
 
 class Link:
@@ -85,6 +95,18 @@ class Link:
         self._poll = _Waiting(self._pg.socket)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
+
+    @staticmethod
+    def silence(url: str) -> bytes:
+        """Has the server notice the client's silence as the client does the server's.
+
+        Left to itself it takes two hours, in which a machine that is gone keeps its connections, and all it locked.
+        """
+        wanted = _wanted(url)
+        told = [(name, str(wanted[ours])) for ours, name in _TOLD.items() if str(wanted[ours]).isdecimal()]
+        rows = ", ".join(f"('{name}', '{value}')" for name, value in told) or "('', '')"
+        words = f"SELECT set_config(name, value, false) FROM (VALUES {rows}) AS told (name, value)"  # noqa: S608
+        return f"{words} WHERE current_setting(name, true) IS NOT NULL".encode()
 
     def close(self) -> None:
         self._connection.close()

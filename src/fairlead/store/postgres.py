@@ -69,6 +69,7 @@ class PostgresStore(Store):
         self._ear: Ear | None = None
         self._express: Express | None = None
         self._url = url
+        self._silence = self._link.silence(url)
         # A wrong address is told now, and the connection is kept for the first work.
         self._first: Link | None = None
         self._first = self._opened()
@@ -123,7 +124,9 @@ class PostgresStore(Store):
     def _listening(self) -> psycopg.Connection[Any]:
         from fairlead.store.link import connect
 
-        return connect(self._url)
+        connection = connect(self._url)
+        connection.execute(self._silence)
+        return connection
 
     def close(self) -> None:
         with self._lock:
@@ -167,6 +170,8 @@ class PostgresStore(Store):
         if first is not None:
             return first
         link: Link = self._link(self._url)
+        link.send(self._silence, careless=True)
+        link.end_stretch()
         for setting in _SESSION:
             link.send(setting, careless=True)
         link.sync(0)
@@ -458,7 +463,7 @@ def shown(url: str) -> str:
     return f"postgresql://{user.partition(':')[0]}{at}{host}{parts.path}{more}"
 
 
-def _link_of(url: str) -> Callable[[str], Link]:
+def _link_of(url: str) -> type[Link]:
     """How connections are made, when psycopg is there and can read the URL."""
     try:
         import psycopg
