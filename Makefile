@@ -5,6 +5,7 @@
 # make site   all docs as static pages, in build/site
 # make guard  whether the hot paths got heavier, by instructions
 # make fuzz   every parser, for SECONDS=60
+# make chaos  a fleet under load, of which something fails ROUNDS=100 times; as root
 # make lock   pins with hashes in requirements/; make locked installs just those
 
 PYTHON ?= python3
@@ -16,8 +17,9 @@ TOUR   := $(VENV)/.tour
 NODE   := tests/node/node_modules/.ready
 MODELS := $(VENV)/models
 SECONDS ?= 60
+ROUNDS ?= 100
 
-.PHONY: run test check lint format bench guard docs site fuzz lock locked clean
+.PHONY: run test check lint format bench guard docs site fuzz chaos lock locked clean
 .DEFAULT_GOAL := test
 
 $(BIN)/python:
@@ -81,6 +83,10 @@ guard: $(READY)
 # With atheris (pip install 'fairlead[fuzz]') inputs are found by the lines that they reach.
 fuzz: $(READY)
 	@SECONDS=$(SECONDS) TARGET=$(TARGET) $(BIN)/python tests/fuzz/run.py
+
+# Each run has other faults; SEED=N gives those of an earlier one again.
+chaos: $(READY)
+	@for form in postgres nats; do unshare --net --mount $(BIN)/python tests/chaos/run.py --form $$form --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 # Pins of every package with its hashes, for all platforms and Pythons that are supported.
 lock: $(READY)
