@@ -5,60 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
-from fairlead import App, Context
-from fairlead.agents import Agent
-from fairlead.agents.models.model import Request
-from fairlead.agents.models.script import ScriptModel, call
+from attack.canary import CANARY, aviary, files_in, leaks
+from fairlead import App
 from fairlead.gateway.keys import Keys
 from fairlead.outgoing import Guard
 from fairlead.store import Secrets
 from fairlead.testing.asgi import request
 from gateway.site_under_test import PATIENCE, serving, working
 
-CANARY = "canary7f3a9c51e2"
 JSON = {
     "host": "localhost",
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
 }
-
-
-def built(folder: Path) -> App:
-    app = App("aviary", store=f"sqlite:///{folder}/store.db")
-
-    @app.action(side_effects="write", requires_confirmation=True)
-    async def login(user: str, password: str, pin: SecretStr, ctx: Context) -> None:
-        """Log in, badly."""
-        await ctx.logger.info(
-            "Logging in", password=password, headers={"authorization": f"Bearer {password}"}
-        )
-        raise RuntimeError(f"could not log in: password={password} at https://{user}:{password}@db.example/")
-
-    @app.action(side_effects="write")
-    async def keep(user: str, api_key: str, pin: SecretStr, ctx: Context) -> str:
-        """Take a key, and tell what was done with it."""
-        await ctx.progress.report(f"token={api_key}", 50)
-        await ctx.logger.warn(f"api_key={api_key}")
-        return user
-
-    @app.action(side_effects="write")
-    async def note(password: str) -> None:
-        """Take a secret that only its name tells."""
-
-    def script(asked: Request) -> Any:
-        last = asked.messages[-1]
-        return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin=CANARY)
-
-    app.add(Agent("helper", model=ScriptModel(script, record=False), instructions="Help.", tools=["keep"]))
-    return app
 
 
 async def by_every_surface(app: App) -> list[str]:
@@ -145,7 +110,7 @@ def test_a_secret_is_found_in_nothing_that_comes_out(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SOME_PASSWORD", CANARY)
-    app = built(tmp_path)
+    app = aviary(tmp_path)
     Secrets(app.store).set_now("stripe", CANARY)
     with working(app):
         told = asyncio.run(by_every_surface(app)) + asyncio.run(by_tasks(app))
@@ -154,11 +119,7 @@ def test_a_secret_is_found_in_nothing_that_comes_out(
     out, err = capfd.readouterr()
     places = {f"answer {number}": text for number, text in enumerate([*told, *heard])}
     places |= {"stdout": out, "stderr": err, "logs": caplog.text}
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.name == "store.db" for path in files)
-    places |= {str(path.relative_to(tmp_path)): path.read_bytes().decode("latin-1") for path in files}
-    found = {
-        place: re.findall(f".{{0,60}}{CANARY}.{{0,20}}", text, re.S)[:3] for place, text in places.items()
-    }
-    assert {place: seen for place, seen in found.items() if seen} == {}
+    places |= files_in(tmp_path)
+    assert "store.db" in places
+    assert leaks(places) == {}
     assert [place for place, text in places.items() if key[4:] in text] == []

@@ -85,7 +85,9 @@ class Api:
         return {"surfaces": [each._asdict() for each in views.views(self._app, action, self._program)]}
 
     def _snippets(self, action: Action[..., Any], request: Request) -> Any:
-        made = snippets.snippets(action, _input(request), self._program)
+        # Code is copied to where others read it: secrets are for whoever runs it to fill in.
+        given = keep.keepable(_input(request), action.input.json_schema, self._app.redactor)
+        made = snippets.snippets(action, given, self._program)
         return {"snippets": [{**each._asdict(), "note": views.hidden(action, each.surface)} for each in made]}
 
     def _keep(self, action: Action[..., Any], request: Request) -> Any:

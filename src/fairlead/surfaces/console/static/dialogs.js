@@ -46,7 +46,7 @@ export function confirmCall(action, input, reason) {
         { class: "stack" },
         h("p", {}, action.description),
         h("p", { class: "soft" }, reason ?? effect),
-        block(stringify(input, 2)),
+        block(stringify(masked(input, action.secretFields ?? []), 2)),
       ),
       [stay, go],
       { danger: action.sideEffects === "destructive", kind: "confirm" },
@@ -54,6 +54,15 @@ export function confirmCall(action, input, reason) {
     asked.addEventListener("close", () => resolve(yes));
     stay.focus();
   });
+}
+
+/** An input with dots for its secrets, as its form has them. */
+function masked(value, names) {
+  if (Array.isArray(value)) return value.map((item) => masked(item, names));
+  if (value === null || typeof value !== "object") return value;
+  if (![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value;
+  const shown = ([name, item]) => [name, names.includes(name) && item !== null ? "••••••" : masked(item, names)];
+  return Object.fromEntries(Object.entries(value).map(shown));
 }
 
 /** Choose whom calls are made for. `own` is whoever runs the console. */

@@ -1,0 +1,113 @@
+"""The canary in a shell: what the command line prints, logs and leaves on disk, backups included."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from attack.canary import CANARY, files_in, leaks
+from servers import ends_with_us
+
+APP = (
+    "import os, pathlib\nfrom attack.canary import aviary\napp = aviary(pathlib.Path(os.environ['AVIARY']))\n"
+)
+GIVEN = ["--user", "ann", "--password", CANARY, "--pin", CANARY]
+
+
+class Shell:
+    """Runs `fairlead` in a project, and keeps what it says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "app.py").write_text(APP)
+        tests = str(Path(__file__).parents[1])
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([tests, *sys.path]),
+            "AVIARY": str(folder),
+            "FAIRLEAD_DATA": str(folder / "data"),
+            "STRIPE_TOKEN": CANARY,
+        }
+        self.said: dict[str, str] = {}
+
+    def run(self, *words: str, stdin: str = "", ok: bool | None = True, **more: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "fairlead", *words],
+            cwd=self.folder,
+            env={**self._environment, **more},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=45,
+        )
+        name = " ".join(words).replace(CANARY, "*") + f" {more}"
+        self.said[f"stdout of {name}"], self.said[f"stderr of {name}"] = done.stdout, done.stderr
+        assert ok is None or (done.returncode == 0) is ok, (name, done.stdout, done.stderr)
+        return done.stdout
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """With a worker that says all there is to say."""
+        with (self.folder / "worker.txt").open("wb") as words:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "fairlead", "worker", "--verbose", "--json"],
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                preexec_fn=ends_with_us(signal.SIGKILL),
+            )
+        yield
+        worker.terminate()
+        worker.wait(45)
+
+
+@pytest.mark.timeout(120)
+def test_a_secret_is_found_in_nothing_that_the_command_line_says_or_keeps(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.run("secrets", "set", "stripe", stdin=CANARY)
+    shell.run("secrets", "list")
+    for more in ({}, {"FAIRLEAD_DEBUG": "1"}):
+        shell.run("login", *GIVEN, "--confirm", ok=False, **more)
+        shell.run("login", *GIVEN, "--confirm", "--json", ok=False, **more)
+        shell.run("login", "--user", "ann", "--pasword", CANARY, ok=False, **more)
+    shell.run("keep", "--user", "ann", "--api-key", CANARY, "--pin", CANARY)
+    shell.run("keep", "--user", "ann", f"--api_key={CANARY}", "--pin", "", "--bogus", CANARY, ok=False)
+    call = {
+        "action": "login",
+        "input": {"user": "ann", "password": CANARY, "pin": CANARY},
+        "confirm": True,
+        "auth": {"token": CANARY},
+    }
+    shell.run("json", stdin=json.dumps(call), ok=False)
+    keep = ["keep", "--user", "ann", "--api-key", CANARY, "--pin", CANARY]
+    tasks = [
+        shell.run("run", "--detach", *keep, "--json"),
+        shell.run("run", "--detach", "login", *GIVEN, "--confirm", "--json"),
+    ]
+    with shell.working():
+        for task in tasks:
+            id = json.loads(task)["id"]
+            shell.run("tasks", "watch", id, "--json", ok=None)
+            shell.run("tasks", "show", id)
+            shell.run("tasks", "show", id, "--json")
+    shell.run("tasks", "list")
+    shell.run("chat", "helper", "--verbose", stdin=f"Log in with password={CANARY}\n")
+    shell.run("chat", "helper", "--json", stdin=f"Log in with password={CANARY}\n")
+    shell.run("store", "backup", str(tmp_path / "backup.db"))
+    shell.run("store", "status")
+    shell.run("audit")
+    shell.run("doctor", "--json", ok=None)
+    shell.run("manifest")
+    places = {**shell.said, **files_in(tmp_path)}
+    assert "backup.db" in places
+    assert leaks(places) == {}
