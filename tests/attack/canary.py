@@ -42,7 +42,8 @@ def files_in(folder: Path) -> dict[str, str]:
 
 def aviary(folder: Path) -> App:
     """An app that is careless with what it is given."""
-    app = App("aviary", store=f"sqlite:///{folder}/store.db")
+    model = ScriptModel(script, record=False)
+    app = App("aviary", store=f"sqlite:///{folder}/store.db", models=model)
 
     @app.action(side_effects="write", requires_confirmation=True)
     async def login(user: str, password: str, pin: SecretStr, ctx: Context) -> None:
@@ -63,9 +64,11 @@ def aviary(folder: Path) -> App:
     async def note(password: str) -> None:
         """Take a secret that only its name tells."""
 
-    def script(asked: Request) -> Any:
-        last = asked.messages[-1]
-        return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin=CANARY)
-
-    app.add(Agent("helper", model=ScriptModel(script, record=False), instructions="Help.", tools=["keep"]))
+    app.add(Agent("helper", model=model, instructions="Help.", tools=["keep"]))
     return app
+
+
+def script(asked: Request) -> Any:
+    """A model that was told the secret, and gives it to a tool."""
+    last = asked.messages[-1]
+    return "It failed." if last.role == "tool" else call("keep", user="ann", api_key=CANARY, pin=CANARY)

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import HostFailure, HostTimeout
+from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins import fences, frames, scratch
 from fairlead.plugins.lanes import BRIEF, Label, Lane, Said
 from fairlead.plugins.runner import Frame, Services
@@ -78,6 +79,8 @@ class Plan:
     allow: frozenset[str]
     limits: Limits
     fence: fences.Kind
+    #: What it prints, as it may be shown.
+    discreet: Callable[[str], str] = DEFAULT.text
 
 
 class Child:
@@ -443,7 +446,7 @@ class Child:
         self._signal(signal.SIGKILL)
         status = self._process.wait()
         self._printed()
-        words = self._words.decode("utf-8", "replace").strip()
+        words = self.plan.discreet(self._words.decode("utf-8", "replace").strip())
         if self.over is None:
             self._because = f"its process ended by {_cause(status)}"
             self._give_up(self._terminated(self._because))
@@ -468,7 +471,9 @@ class Child:
                 self.loop.remove_reader(self._said)
                 return
             self._words = (self._words + data)[-_LAST_WORDS:]
-            logger.debug("The plugin %r printed: %s", self.plan.plugin, data)
+            if logger.isEnabledFor(logging.DEBUG):
+                words = self.plan.discreet(data.decode("utf-8", "replace"))
+                logger.debug("The plugin %r printed: %r", self.plan.plugin, words)
 
 
 def told(label: Label) -> str:

@@ -188,6 +188,10 @@ class Insights:
             while len(hidden) > _MOST_HIDDEN:
                 del hidden[next(iter(hidden))]
 
+    def discreet(self, plugin: str, text: str) -> str:
+        """What a plugin says, without its secrets."""
+        return writable(self._redactor.text(self._without(plugin, text)))
+
     def flush(self) -> None:
         """Write what waits, on this thread."""
         with self._writing:
@@ -336,7 +340,7 @@ class Insights:
 
     def _row(self, note: _Note) -> dict[str, Any]:
         redactor = self._redactor
-        message = writable(redactor.text(self._without(note.plugin, note.message)))
+        message = self.discreet(note.plugin, note.message)
         body = None
         if note.body is not None:
             body = writable(_redacted(self._without(note.plugin, note.body), redactor))

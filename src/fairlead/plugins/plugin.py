@@ -14,6 +14,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairlead.actions import DefinitionError
@@ -302,6 +303,7 @@ class Plugin:
             allow=self.allow,
             on_exit=self._exited,
             before_start=self._may_start,
+            discreet=partial(self._host.services.insights.discreet, self.id),
         )
 
     def _may_start(self) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import ContextUnavailable, HostFailure, NotSupported
+from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins import fences, frames, scratch, slots
 from fairlead.plugins.child import Child, Exit, Limits, Plan, told
 from fairlead.plugins.lanes import Label, Said
@@ -41,6 +42,7 @@ class ProcessRunner:
         fence: fences.Kind | None = None,
         on_exit: Callable[[Exit], None] | None = None,
         before_start: Callable[[], None] | None = None,
+        discreet: Callable[[str], str] = DEFAULT.text,
     ) -> None:
         self.plugin = plugin
         self._library = Path(library).absolute()
@@ -51,6 +53,7 @@ class ProcessRunner:
         self._fence = fence
         self._on_exit = on_exit
         self._before_start = before_start
+        self._discreet = discreet
         self._frames: dict[str | None, Frame] = {None: Frame(plugin)}
         self._child: Child | None = None
         self._started: Started | None = None
@@ -90,7 +93,16 @@ class ProcessRunner:
         if self._scratch is None or any(each.overfull for each in self._alive):
             self._scratch = scratch.make()
         fence = self._fence or fences.fence_here().kind
-        plan = Plan(self.plugin, self._library, self._folder, self._scratch, self._allow, self._limits, fence)
+        plan = Plan(
+            self.plugin,
+            self._library,
+            self._folder,
+            self._scratch,
+            self._allow,
+            self._limits,
+            fence,
+            self._discreet,
+        )
         try:
             child = Child(plan, self._services, self._ended)
         except OSError as exc:
