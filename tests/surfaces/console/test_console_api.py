@@ -87,6 +87,27 @@ def test_a_bare_runtime_has_a_console_too(serve: Any) -> None:
     assert ask(served, "actions/hello/surfaces")["surfaces"]
 
 
+def test_code_names_the_address_that_the_app_is_served_at(serve: Any) -> None:
+    from fairlead.surfaces.console import Console
+
+    app = App("small")
+
+    @app.action
+    async def hello() -> str:
+        """Say hello."""
+        return "hello"
+
+    made = Console(app, address="http://127.0.0.1:9")
+    served = serve(made)
+    served.open(made.link(served.address))
+    code = ask(served, "actions/hello/snippets", {})["snippets"]
+    assert [each["name"] for each in code if "http://127.0.0.1:9" in each["text"]] == [
+        "curl",
+        "Python",
+        "TypeScript",
+    ]
+
+
 def test_services_live_with_the_server(serve: Any) -> None:
     app, log = App("small"), list[str]()
 

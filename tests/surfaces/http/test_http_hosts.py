@@ -246,6 +246,18 @@ def test_what_cannot_be_served_is_refused_at_once(quay: Path, options: tuple[str
     assert done.stdout == ""
 
 
+def test_keys_that_are_not_there_are_told_with_the_command_that_makes_them(quay: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "serve", "--api-keys", "none.json"],
+        cwd=quay,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "keys new NAME --file none.json" in done.stderr
+
+
 def test_a_port_that_is_taken_is_told(quay: Path) -> None:
     with served(quay) as (_, client, _said):
         taken = ["--port", str(client.base_url.port)]

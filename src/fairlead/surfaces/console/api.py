@@ -24,9 +24,10 @@ EXPOSURE = Exposure(include_private=True, include_local=True, include_destructiv
 class Api:
     """Answers the page; `about` is what it should know of the console itself."""
 
-    def __init__(self, app: Runtime, program: str, about: dict[str, Any]) -> None:
+    def __init__(self, app: Runtime, program: str, about: dict[str, Any], address: str) -> None:
         self._app = app
         self._program = program
+        self._address = address
         self._about = about
         self._asked: dict[tuple[str, str], Callable[[Request], Any]] = {
             ("GET", "/actions"): self._actions,
@@ -87,7 +88,7 @@ class Api:
     def _snippets(self, action: Action[..., Any], request: Request) -> Any:
         # Code is copied to where others read it: secrets are for whoever runs it to fill in.
         given = keep.keepable(_input(request), action.input.json_schema, self._app.redactor)
-        made = snippets.snippets(action, given, self._program)
+        made = snippets.snippets(action, given, self._program, self._address)
         return {"snippets": [{**each._asdict(), "note": views.hidden(action, each.surface)} for each in made]}
 
     def _keep(self, action: Action[..., Any], request: Request) -> Any:

@@ -12,6 +12,7 @@ from fairlead.surfaces.console.gate import Gate
 from fairlead.surfaces.console.guard import Keys
 from fairlead.surfaces.console.inside import Inside
 from fairlead.surfaces.console.site import Site
+from fairlead.surfaces.console.snippets import ADDRESS
 from fairlead.surfaces.http.asgi import Receive, Scope, Send
 
 _LOCAL: Final[Any] = object()
@@ -21,7 +22,8 @@ class Console:
     """Serves an app's console to the machine it runs on, with any ASGI server.
 
     Calls are made for the person who runs it, with every permission, unless `user` or `auth` say otherwise.
-    `token` opens the page, once; without one it is random. `program` is how the command line is typed.
+    `token` opens the page, once; without one it is random. `program` is how the command line is typed, and
+    `address` where the app is served, for the code that the page shows.
     """
 
     def __init__(
@@ -32,11 +34,12 @@ class Console:
         user: Any = _LOCAL,
         auth: Any = _LOCAL,
         program: str = "fairlead",
+        address: str = ADDRESS,
     ) -> None:
         person = local()
         who = Identity(person.user if user is _LOCAL else user, person.auth if auth is _LOCAL else auth)
         self._keys = Keys(token)
-        self._site = Site(Gate(self._keys, Inside(app, Acting(*who), program, about(who))), app)
+        self._site = Site(Gate(self._keys, Inside(app, Acting(*who), program, about(who), address)), app)
 
     def link(self, address: str) -> str:
         """The link that opens the page at this address, once."""

@@ -12,6 +12,7 @@ from fairlead.runtime import App, Runtime
 from fairlead.surfaces.console.acting import Acting
 from fairlead.surfaces.console.api import EXPOSURE, SURFACE, Api
 from fairlead.surfaces.console.gate import BASE
+from fairlead.surfaces.console.snippets import ADDRESS
 from fairlead.surfaces.http.asgi import Receive, Request, Scope, Send, read_body, respond, route_path
 from fairlead.surfaces.http.routes import ActionRoutes
 
@@ -32,8 +33,10 @@ _LONGEST: Final = 1 << 20
 class Inside:
     """An app, as its console's page talks to it."""
 
-    def __init__(self, app: Runtime, acting: Acting, program: str, about: dict[str, Any]) -> None:
-        self._api = Api(app, program, about)
+    def __init__(
+        self, app: Runtime, acting: Acting, program: str, about: dict[str, Any], address: str = ADDRESS
+    ) -> None:
+        self._api = Api(app, program, about, address)
         self._app = app
         self._acting = acting
         self._chat: Any = None

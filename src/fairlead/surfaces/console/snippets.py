@@ -30,13 +30,13 @@ class Snippet(NamedTuple):
     surface: str
 
 
-def snippets(action: Action[..., Any], value: Any, program: str) -> list[Snippet]:
+def snippets(action: Action[..., Any], value: Any, program: str, address: str = ADDRESS) -> list[Snippet]:
     """The call of this action with this input, once in each caller's words."""
     return [
         Snippet("Command line", "shell", _command(action, value, program), "cli"),
-        Snippet("curl", "shell", _curl(action, value), "http"),
-        Snippet("Python", "python", _python(action, value), "http"),
-        Snippet("TypeScript", "typescript", _typescript(action, value), "http"),
+        Snippet("curl", "shell", _curl(action, value, address), "http"),
+        Snippet("Python", "python", _python(action, value, address), "http"),
+        Snippet("TypeScript", "typescript", _typescript(action, value, address), "http"),
         Snippet("MCP", "json", _mcp(action, value), "mcp"),
     ]
 
@@ -47,16 +47,16 @@ def _command(action: Action[..., Any], value: Any, program: str) -> str:
     return f"{program} {action.command_name} {shlex.join([*arguments, *confirm])}".rstrip()
 
 
-def _curl(action: Action[..., Any], value: Any) -> str:
+def _curl(action: Action[..., Any], value: Any, address: str) -> str:
     body = shlex.quote(_json.dumps(_body(action, value)))
     return (
-        f"curl -sS {ADDRESS}/fairlead/actions/{action.name}/invoke \\\n"
+        f"curl -sS {address}/fairlead/actions/{action.name}/invoke \\\n"
         f"  -H 'content-type: application/json' \\\n"
         f"  -d {body}"
     )
 
 
-def _python(action: Action[..., Any], value: Any) -> str:
+def _python(action: Action[..., Any], value: Any, address: str) -> str:
     given = pformat(value, width=_WIDTH - 4, sort_dicts=False)
     confirm = ", confirm=True" if action.requires_confirmation else ""
     call = f'client.invoke("{action.name}", {given}{confirm})'
@@ -66,15 +66,15 @@ def _python(action: Action[..., Any], value: Any) -> str:
         call = f'client.invoke(\n        "{action.name}",\n        {inner},\n{extra}    )'
     return (
         "from fairlead.surfaces.client import SyncClient\n\n"
-        f'with SyncClient(url="{ADDRESS}") as client:\n'
+        f'with SyncClient(url="{address}") as client:\n'
         f"    data = {call}"
     )
 
 
-def _typescript(action: Action[..., Any], value: Any) -> str:
+def _typescript(action: Action[..., Any], value: Any, address: str) -> str:
     body = _json.dumps(_body(action, value), indent=True).replace("\n", "\n  ")
     return (
-        f'const response = await fetch("{ADDRESS}/fairlead/actions/{action.name}/invoke", {{\n'
+        f'const response = await fetch("{address}/fairlead/actions/{action.name}/invoke", {{\n'
         '  method: "POST",\n'
         '  headers: { "content-type": "application/json" },\n'
         f"  body: JSON.stringify({body}),\n"

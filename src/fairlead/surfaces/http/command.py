@@ -16,6 +16,8 @@ from fairlead.surfaces.cli.worker import CONCURRENCY
 from fairlead.surfaces.talking import agents_of
 
 if TYPE_CHECKING:
+    import socket
+
     from fairlead.runtime import App
     from fairlead.surfaces.cli.program import Program
     from fairlead.surfaces.http.app import HttpApp
@@ -76,7 +78,9 @@ def _serve(program: Program, arguments: list[str]) -> int:
     if plan.worker:
         program.console.say(f"Tasks are run, too, {plan.worker} at once. They are kept in {app.store.name}.")
     at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
-    link = _console(program, app, site, given.get("--console")) if _has_console(options, given, way) else None
+    link = None
+    if _has_console(options, given, way):
+        link = _console(program, app, site, at, given.get("--console"))
     _announce(program, app, at.getsockname(), known=known, console=link)
     return serve(plan, way, site, at)
 
@@ -90,14 +94,14 @@ def _has_console(options: Options, given: dict[str, str], way: Way) -> bool:
     return wanted
 
 
-def _console(program: Program, app: App, site: HttpApp, port: str | None) -> str:
+def _console(program: Program, app: App, site: HttpApp, served: socket.socket, port: str | None) -> str:
     """Have the console in the same process, at a port of its own that only this machine reaches; gives its link."""
     from fairlead.surfaces.console import Console
     from fairlead.surfaces.console.serving import Alongside, address
     from fairlead.surfaces.http.serving import listening
 
     user, auth = program.identity
-    console = Console(app, user=user, auth=auth, program=program.spelled)
+    console = Console(app, user=user, auth=auth, program=program.spelled, address=address(served))
     at = listening(HOST, _whole("--console", CONSOLE_PORT if port is None else port, 0, 65535))
     site.beside.append(Alongside(console, at))
     return console.link(address(at))
@@ -143,8 +147,12 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
     worker = 0
     if "--worker" in options.on or "--worker" in given:
         worker = _whole("--worker", given.get("--worker", CONCURRENCY), 0, 10_000)
+    keys = given.get("--api-keys")
+    if keys is not None and not os.path.exists(keys):
+        way = f"{program.spelled} keys new NAME --file {keys}"
+        raise wrong_option("--api-keys", f"there is no file {keys!r}. This makes it, and a key: {way}")
     own = own_server(program, "--mcp", given.get("--mcp"))
-    return Plan(program.import_target(), os.getcwd(), given.get("--api-keys"), jwt, http, worker, own)
+    return Plan(program.import_target(), os.getcwd(), keys, jwt, http, worker, own)
 
 
 def _way(options: Options, given: dict[str, str]) -> Way:

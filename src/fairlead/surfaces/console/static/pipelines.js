@@ -114,7 +114,7 @@ export function pipelinesPage(name = "") {
     element.append(
       h(
         "article",
-        { class: "prose wide" },
+        { class: "prose full" },
         h("h1", {}, name),
         h("p", { class: "lead" }, h("code", {}, answer.type)),
         h("div", { class: "pipeline-asked" }, h("a", { href: `#/${name}` }, "Call it"), runs, state),
@@ -140,6 +140,7 @@ export function pipelinesPage(name = "") {
       const run = list.find((each) => String(each.number) === chosen) ?? list[0];
       if (!run) {
         state.textContent = "It has not been called yet.";
+        events.textContent = "None yet.";
         return;
       }
       if (shown !== run.number) before = {};
