@@ -224,6 +224,39 @@ async def test_no_running_task_is_stolen_when_the_clock_jumps_an_hour(
     await tasks.bus.close()
 
 
+@pytest.mark.parametrize("form", ["postgres", "nats"])
+@pytest.mark.parametrize("off", [-3600.0, 3600.0])
+async def test_workers_on_machines_whose_clocks_differ_lose_no_runs_to_each_other(
+    where: Where, store: Store, tmp_path: Path, off: float
+) -> None:
+    marks = Marks(tmp_path)
+    tasks = where.tasks(build(tmp_path), store)
+    elsewhere = where.tasks(build(tmp_path, Clock(wall=lambda: time.time() + off)), store)
+
+    async def held(name: str) -> str:
+        id = (await tasks.submit("hold", {"name": name})).id
+        await marks.seen(f"held-{name}")
+        return id
+
+    async with elsewhere.worker(concurrency=1, lease=3.0, look=0.1):
+        ids = [await held("there")]
+        async with tasks.worker(concurrency=1, lease=3.0, look=0.1):
+            ids.append(await held("here"))
+            leases = {(await tasks.get(id)).lease for id in ids}
+            # Each has looked after its own, and at the other's, when it renews.
+            await until(partial(_renewed, tasks, ids, leases))
+            for name in ("there", "here"):
+                marks.leave(f"go-{name}")
+            done = await ended(tasks, *ids)
+    assert {(task.state, task.run) for task in done} == {(State.completed, 1)}
+    await elsewhere.bus.close()
+    await tasks.bus.close()
+
+
+async def _renewed(tasks: Tasks, ids: list[str], leases: set[float | None]) -> bool:
+    return leases.isdisjoint([(await tasks.get(id)).lease for id in ids])
+
+
 async def _all_renewed(tasks: Tasks, ids: list[str], clock: Clock) -> bool:
     now = clock.time()
     held = [await tasks.get(id) for id in ids]

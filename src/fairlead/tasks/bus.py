@@ -47,6 +47,9 @@ class Taken(NamedTuple):
 class Source(Protocol):
     """Where one worker gets its work."""
 
+    #: Seconds that the clock by which tasks are taken is ahead of ours.
+    ahead: float
+
     async def take(self, size: int) -> list[Taken]:
         """Up to so many tasks. Where there are none it waits for some, and may give none."""
         ...
@@ -202,13 +205,17 @@ class DatabaseSource:
         self, store: Store, clock: Clock, queue: str, worker: str, lease: float, look: float
     ) -> None:
         self._store = store
-        self._wall = clock.time
+        self._clock = clock
         self._queue = queue
         self._worker = worker
         self._lease = lease
+        self.ahead = 0.0
         self._look = look
         self._listening = store.listening(ledger.work_topic(queue))
         self._bell = self._listening.__enter__()
+
+    def _wall(self) -> float:
+        return self._clock.time() + self.ahead
 
     async def take(self, size: int) -> list[Taken]:
         now = self._wall()

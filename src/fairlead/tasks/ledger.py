@@ -65,6 +65,12 @@ _NEAR: Final = 10.0
 _OVERDUE: Final = "The deadline has passed."
 
 
+def clock(tx: Tx) -> float | None:
+    """What time the database has; None where that is ours."""
+    row = tx.one(SQL.clock)
+    return None if row is None else row[0]
+
+
 def find(tx: Tx, id: str) -> Task | None:
     row = tx.one(SQL.by_id, id=id)
     return None if row is None else Task.of(row)

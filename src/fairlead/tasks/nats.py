@@ -313,10 +313,11 @@ class NatsSource:
     ) -> None:
         self._bus = bus
         self._store = store
-        self._wall = clock.time
+        self._clock = clock
         self._queue = queue
         self._worker = worker
         self._lease = lease
+        self.ahead = 0.0
         self._look = look
         self._consumer = f"{bus.scope}_{_token(queue)}"
         self._pull: Any = None
@@ -324,6 +325,9 @@ class NatsSource:
         self._woken = False
         self._closed = False
         self._keeping = asyncio.run_coroutine_threadsafe(self._reconcile(), bus._loop)
+
+    def _wall(self) -> float:
+        return self._clock.time() + self.ahead
 
     async def take(self, size: int) -> list[Taken]:
         try:

@@ -31,6 +31,12 @@ SELECT 1
 -- lock_batch (postgres)
 SELECT 1 FROM pg_advisory_xact_lock(hashtextextended(:first, 0))
 
+-- clock
+SELECT NULL
+
+-- clock (postgres)
+SELECT extract(epoch FROM clock_timestamp())::double precision
+
 -- by_id
 SELECT * FROM tasks WHERE id = :id
 

@@ -46,6 +46,10 @@ DELTAS: Final = 86_400.0
 _PRUNE: Final = 60.0
 #: A clock that jumps by more than this many seconds says nothing about who is alive.
 _JUMP: Final = 2.0
+#: Seconds by which our clock may differ from the database's before that one counts.
+_AGREE: Final = 1.0
+#: Seconds after which the two are compared again.
+_COMPARE: Final = 60.0
 #: Seconds before what a lost worker had is tried again, times the attempts so far.
 _PAUSE: Final = 1.0
 #: Seconds that a run has after its deadline to write down what it said: its own worker ends it in that time.
@@ -79,7 +83,7 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._store = store
         self._bus = bus or open_bus(store, app.clock)
-        self._wall = app.clock.time
+        self._clock = app.clock
         self._sealing = Sealing(store)
         self._concurrency = concurrency
         self._lease = lease
@@ -94,6 +98,8 @@ class Worker:
         self._stopping = False
         #: When it last looked after what it holds, by the clock on the wall and by the steady one.
         self._looked: tuple[float, float] | None = None
+        #: Seconds that the database's clock is ahead of ours.
+        self._ahead = 0.0
         self._freed = asyncio.Event()
 
     @property
@@ -143,6 +149,7 @@ class Worker:
     async def _take(self) -> None:
         if self._source is None:
             self._source = self._bus.source(self.queue, self.id, self._lease, self._look)
+        await self._compare_clocks()
         while True:
             room = self._concurrency - len(self._running)
             if room <= 0:
@@ -160,6 +167,21 @@ class Worker:
                     for task, token in await taking:
                         await self._hand_back(Held(task.id, task.run, self.id), token)
                 raise
+
+    async def _compare_clocks(self) -> None:
+        """Go by the database's clock where ours differs: leases and what is due are everybody's."""
+        before = self._clock.time()
+        theirs = await self._store.read(ledger.clock)
+        after = self._clock.time()
+        if theirs is None or not 0 <= after - before < _AGREE:
+            return
+        ahead = theirs - (before + after) / 2
+        self._ahead = ahead if abs(ahead) > _AGREE else 0.0
+        if self._source is not None:
+            self._source.ahead = self._ahead
+
+    def _wall(self) -> float:
+        return self._clock.time() + self._ahead
 
     def _begin(self, task: Task, token: Any) -> None:
         key = (task.id, task.run)
@@ -309,9 +331,12 @@ class Worker:
 
     async def _keep(self) -> None:
         """Renew leases, take back lost ones, end what is overdue, forget what is old."""
-        doubt = pruned = self.app.clock.monotonic()
+        doubt = pruned = compared = self.app.clock.monotonic()
         wall, steady = self._looked or (self._wall(), pruned)
         while True:
+            if steady >= compared:
+                compared = steady + _COMPARE
+                await self._compare_clocks()
             await self._rest()
             now, then = self._wall(), self.app.clock.monotonic()
             if abs((now - wall) - (then - steady)) > _JUMP or then - steady > self._lease:
