@@ -12,6 +12,7 @@ from typing import Any
 from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.budgets import Budget
+from fairlead.pipelines.discretion import redactor_of, shown
 from fairlead.pipelines.fusing import Cell
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.network import Inlet, Network, Outlet
@@ -52,6 +53,12 @@ class Place:
 
     async def tell(self, kind: str, **facts: Any) -> None:
         """Tell of something on the telemetry port and to whoever listens."""
+        if self.host.watch is None and self.host.listener is None and "telemetry" not in self.outlets:
+            return
+        if kind == "tool":
+            tool = dict(self.process.settings.get("tools", ())).get(facts["name"])
+            facts["input"] = shown(facts["input"], tool, self.host.app)
+        facts = redactor_of(self.host.app).value(facts)
         self.host.tell(kind, self.name, **facts)
         await self.send("telemetry", {"telemetry": kind, "source": self.name, **facts})
 

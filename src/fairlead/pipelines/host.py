@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairlead.pipelines.discretion import redactor_of
+
 if TYPE_CHECKING:
     from fairlead.agents.operator import Operator
     from fairlead.pipelines.budgets import Budget
@@ -51,7 +53,10 @@ class Host:
         self.counts[name] += messages
 
     def tell(self, kind: str, source: str, **facts: Any) -> None:
-        """Tell whoever listens what happened."""
+        """Tell whoever listens what happened, without secrets."""
+        if self.watch is None and self.listener is None:
+            return
+        facts = redactor_of(self.app).value(facts)
         if self.watch is not None:
             self.watch.events.append({"telemetry": kind, "source": source, **facts})
         if self.listener is not None:
