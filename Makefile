@@ -1,5 +1,5 @@
 # make run    set up, then run the example app's main job
-# make test   set up, then run all tests
+# make test   set up, then run all tests; with SHUFFLE=7, in another order
 # make check  formatting, lint, strict types, tests
 # make bench  side by side with peers; writes docs/benchmarks.md
 # make site   all docs as static pages, in build/site
@@ -54,7 +54,7 @@ $(MODELS)/.ready: $(READY)
 
 test: $(READY) $(NODE) $(MODELS)/.ready
 	@tests/needs.sh
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
 lint: $(READY)
 	@$(BIN)/ruff format --check .

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -25,6 +27,17 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 Running = TypeVar("Running", Postgres, Nats, NatsCluster)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="Run files, and the tests in each, in another order.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if seed := config.getoption("--shuffle"):
+        chance = random.Random(seed)
+        files: defaultdict[Path, float] = defaultdict(chance.random)
+        items.sort(key=lambda item: (files[item.path], chance.random()))
 
 
 _stores: WeakSet[Store] = WeakSet()
