@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from fairlead.outgoing import Guard
 from fairlead.store import Secrets
 from fairlead.testing.asgi import request
 from gateway.site_under_test import PATIENCE, serving, working
+from servers import until
 
 JSON = {
     "host": "localhost",
@@ -85,20 +90,48 @@ def by_the_gateway(app: App) -> list[str]:
     options = {"guard": Guard(allow=["127.0.0.1"])}
     told = []
     with (
+        receiving() as (receiver, delivered),
         serving(app.http(gateway=options)) as url,
         httpx.Client(base_url=url, timeout=PATIENCE, headers={"authorization": f"Bearer {key}"}) as http,
     ):
         agent = "/api/v1/agents/helper"
         told.append(http.post(f"{agent}/invoke", json={"message": f"password={CANARY}"}))
         task = http.post(f"{agent}/tasks", json={"message": "go"}).json()["data"]
-        hook = {"url": "http://127.0.0.1:9/", "token": CANARY, "secret": CANARY}
+        hook = {"url": receiver, "token": CANARY, "secret": CANARY}
         told.append(http.post(f"{agent}/tasks/{task['task_id']}/webhooks", json=hook))
         told.append(http.get(f"{agent}/tasks/{task['task_id']}/events"))
+        until(lambda: bool(delivered), "nothing is delivered")
+        until(lambda: "500" in http.get("/api/v1/admin/deliveries").text, "no refusal is written down")
         for path in ("/api/v1/admin/audit", "/api/v1/admin/deliveries", "/api/v1/admin/tasks", "/metrics"):
             told.append(http.get(path))
         told.append(http.get("/api/v1/agents", headers={"authorization": f"Bearer oag_{CANARY}"}))
         told.append(http.get("/api/v1/agents", headers={"x-request-id": f"Bearer {CANARY}"}))
-    return [str(each.headers) + each.text for each in told] + [key]
+    return [*(str(each.headers) + each.text for each in told), *delivered, key]
+
+
+@contextmanager
+def receiving() -> Iterator[tuple[str, list[str]]]:
+    """A receiver of webhooks that refuses them, and repeats what it was sent to prove who it is."""
+    delivered: list[str] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            delivered.append(self.rfile.read(int(self.headers["content-length"])).decode())
+            answer = f"Wrong: {self.headers}".encode()
+            self.send_response(500)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", delivered
+        server.shutdown()
+        thread.join()
 
 
 def test_a_secret_is_found_in_nothing_that_comes_out(
