@@ -17,7 +17,6 @@ from fairlead.gateway.tasks import STATES
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
-BYTES: Final = "application/octet-stream"
 #: The largest offset that may be asked for.
 _LARGEST: Final = 2**53
 _FAR: Final = 2**31

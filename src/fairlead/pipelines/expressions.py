@@ -33,6 +33,7 @@ from fairlead.pipelines.types import (
     variants,
 )
 from fairlead.pipelines.validating import Coder
+from fairlead.schema.fits import same
 
 _LARGEST: Final = 10**400
 #: Stands for the input in code. No text of a program can hold it: in code it would be escaped.
@@ -250,17 +251,6 @@ def _bounded(number: int) -> int:
     if not -_LARGEST < number < _LARGEST:
         raise OverflowError("the number is too large")
     return number
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equality of JSON: `1` is `1.0` and is not `true`."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 #: What the code of expressions uses.

@@ -23,24 +23,6 @@ FieldType = Literal["text", "secret", "toggle", "select", "multiselect", "number
 POLICIES: Final = ("auto", "ask", "deny")
 AUTHS: Final = ("none", "verify", "owner")
 FIELD_TYPES: Final = ("text", "secret", "toggle", "select", "multiselect", "number", "readonly", "status")
-#: Permissions that a desktop system grants; other requirements are free words.
-SYSTEM_PERMISSIONS: Final = frozenset(
-    {
-        "accessibility",
-        "automation",
-        "automation_calendar",
-        "automation_mail",
-        "calendar",
-        "contacts",
-        "disk",
-        "location",
-        "maps",
-        "microphone",
-        "notes",
-        "reminders",
-        "screen_recording",
-    }
-)
 #: Bytes. What is longer is no description.
 LARGEST: Final = 4 * 1024 * 1024
 _ID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?", re.ASCII)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from fairlead.plugins.config import Config
     from fairlead.plugins.manifest import Field
     from fairlead.runtime import App
-    from fairlead.surfaces.cli.console import Console
     from fairlead.surfaces.cli.plugin import Desk
 
 #: The agent whose values are under those of every other.
@@ -21,9 +20,11 @@ DEFAULT = "default"
 
 def config(desk: Desk) -> int:
     """List, set or forget values."""
+    from fairlead.plugins.config import LARGEST
     from fairlead.plugins.fields import checked, field_named, fields_of
     from fairlead.plugins.finding import read_manifest
     from fairlead.plugins.installing import installed_version
+    from fairlead.surfaces.cli.hidden import hidden_value
 
     id, values = desk.word(0, "a plugin's id"), desk.options.values
     manifest = read_manifest(desk.layout.version_folder(id, installed_version(desk.layout, id)))
@@ -35,7 +36,10 @@ def config(desk: Desk) -> int:
         raise wrong_option("--unset", "give --set or --unset, not both.")
     try:
         if key is not None:
-            value = checked(field_named(manifest, key), _value(desk.program.console, id, key))
+            command = f"{desk.program.spelled} plugin config {id} --set {key}"
+            value = checked(
+                field_named(manifest, key), hidden_value(desk.program.console, key, LARGEST, command)
+            )
             asyncio.run(kept.save(agent, {key: value}))
             return desk.tell(
                 {"ok": True, "id": id, "agent": name, "set": key}, f"{key} of {id} is set for {name}."
@@ -85,23 +89,3 @@ def _config(app: App, id: str) -> Config:
 
     shared = Shared.of(app)
     return Config(id, app.store, shared.secrets, shared.warnings)
-
-
-def _value(console: Console, id: str, key: str) -> str:
-    """The value, typed where nobody sees it, or from stdin without the line end at its end."""
-    if console.interactive:
-        from getpass import getpass
-
-        return getpass(f"Value of {key!r} (not shown): ")
-    from fairlead.plugins.config import LARGEST
-
-    try:
-        given = console.stdin.read(LARGEST + 3)
-    except ValueError:
-        # The error holds what was read.
-        raise Failure(Kind.invalid_input, "The value on stdin is not UTF-8 text.") from None
-    value = given.removesuffix("\n").removesuffix("\r")
-    if not value:
-        words = f"No value came on stdin. Type it at a terminal, or: fairlead plugin config {id} --set {key} < FILE"
-        raise Failure(Kind.invalid_input, words)
-    return value

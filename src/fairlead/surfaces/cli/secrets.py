@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
 from fairlead.surfaces.cli.spans import DATA_ROW, choose_store
 
 if TYPE_CHECKING:
     from fairlead.store.secrets import Secrets
-    from fairlead.surfaces.cli.console import Console
     from fairlead.surfaces.cli.program import Program
 
 _VERBS = ("set", "list", "remove", "rotate")
@@ -53,10 +51,12 @@ def _opened(program: Program) -> Iterator[Secrets]:
 
 
 def _set(program: Program, secrets: Secrets, options: Options) -> int:
-    from fairlead.store.secrets import checked_name
+    from fairlead.store.secrets import LARGEST, checked_name
+    from fairlead.surfaces.cli.hidden import hidden_value
 
     name = checked_name(_name(options))
-    secrets.set_now(name, _value(program.console, name))
+    command = f"{program.spelled} secrets set {name}"
+    secrets.set_now(name, hidden_value(program.console, name, LARGEST, command))
     return _done(program, options, {"name": name}, f"The secret {name!r} is kept.")
 
 
@@ -95,26 +95,6 @@ def _name(options: Options) -> str:
     if not options.words:
         raise wrong_option("argument 2", "expected the secret's name.")
     return options.words[0]
-
-
-def _value(console: Console, name: str) -> str:
-    """The value, typed where nobody sees it, or from stdin without the line end at its end."""
-    if console.interactive:
-        from getpass import getpass
-
-        return getpass(f"Value of {name!r} (not shown): ")
-    from fairlead.store.secrets import LARGEST
-
-    try:
-        given = console.stdin.read(LARGEST + 3)
-    except ValueError:
-        # The error holds what was read.
-        raise Failure(Kind.invalid_input, "The value on stdin is not UTF-8 text.") from None
-    value = given.removesuffix("\n").removesuffix("\r")
-    if not value:
-        words = f"No value came on stdin. Type it at a terminal, or: fairlead secrets set {name} < FILE"
-        raise Failure(Kind.invalid_input, words)
-    return value
 
 
 SECRETS = Command(
