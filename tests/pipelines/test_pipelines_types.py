@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from fairlead import _json
 from fairlead.pipelines.checking import Options, check_text
 from fairlead.pipelines.schemas import schema_of, type_of
+from fairlead.pipelines.spelling import read_type, spelled_type
 from fairlead.pipelines.types import (
     BOOL,
     INT,
@@ -180,3 +182,19 @@ def test_a_refusal_names_the_place_and_never_the_value(value: Any, path: str) ->
 def test_a_schema_is_read_as_closely_as_types_can_say(schema: dict[str, Any], type: str, beyond: int) -> None:
     read = type_of(schema)
     assert (shown(read.type), len(read.beyond)) == (type, beyond)
+
+
+@many
+@given(TYPES)
+def test_a_type_that_was_sent_to_another_process_is_the_same_there(type: Type) -> None:
+    told = read_type(_json.loads(_json.encode(spelled_type(type))))
+    assert shown(told) == shown(type)
+    assert schema_of(told) == schema_of(type)
+
+
+def test_a_type_that_is_part_of_itself_can_be_sent_too() -> None:
+    tree = Alias("Tree")
+    tree.target = Record((Field("kids", Array(tree)), Field("name", STRING, optional=True)))
+    told = read_type(spelled_type(tree))
+    assert checker(told)({"kids": [{"kids": [], "name": "x"}]})
+    assert not checker(told)({"kids": [{"kids": [{}]}]})

@@ -1,11 +1,23 @@
-"""The process of an agent: it asks the agent's model, and knows nothing else of the pipeline.
+"""The process of an agent: its conversation, and the model that it asks. It knows nothing else of the pipeline.
 
 `python -m fairlead.pipelines.apart_process FD` is the parent of all of them: it has imported what they need, so that a
 new one is a fork, in milliseconds and with little memory of its own. It tells on an agent's own socket how its process
 died, and ends them all when the program that started it is gone.
 
 On its own socket, commands are `f` with a socket (a new agent), `k` with a pid (end it), `w` with a number (import a
-library). On an agent's, each frame is JSON behind its length: what to be first, then requests and replies.
+library). On an agent's, each frame is JSON behind its length:
+
+    the run tells                                       the agent tells
+    `{environ, cwd, settings, agent}`: what to be       `{pid}`
+    `{begin, memory, temperature}`: an agent, or none
+    `{turn}`: a message                                 `{done, added}` or `{failure}`
+    `{leave, tools}`, or `{reply}` that is known        `{ask}`, and then `{reply}` or `{failed}`
+    `{content}`                                         `{tool}`
+    `{command}`, also in the middle of a turn           `{heeded}`
+                                                        `{tell, facts}`
+                                                        `{exit}`: how it died, told by the parent of all
+
+Nothing that was said goes over again: a turn takes what is new in it, however long the conversation is.
 """
 
 from __future__ import annotations
@@ -18,16 +30,18 @@ import signal
 import socket
 import struct
 import sys
+from dataclasses import asdict
 from typing import Any, Final
 
 from fairlead import _json
 from fairlead.agents.models import script_file  # noqa: F401  # so that no agent has to import it again
-from fairlead.agents.models.model import Message, Model, Request, Settings, ToolCall, ToolSpec
+from fairlead.agents.models.model import Model, Reply, ToolCall, ToolSpec
 from fairlead.failures import Failure, from_exception
 from fairlead.failures import runtime as wire
+from fairlead.pipelines.conversations import Ask, Conversation, Leave, State, read_brief
 from fairlead.pipelines.host import Host
-from fairlead.pipelines.journals import spelled_reply
 from fairlead.pipelines.models import model_for
+from fairlead.pipelines.spelling import read_reply, spelled_reply
 
 SIZE: Final = struct.Struct("!I")
 PID: Final = struct.Struct("!i")
@@ -117,7 +131,7 @@ class _Nursery:
 
 
 async def _serve(own: socket.socket) -> None:
-    """Answer requests until the socket is closed, also in the middle of one."""
+    """Do what is asked for until the socket is closed, also in the middle of something."""
     own.setblocking(False)
     hello = await read(own)
     if hello is None:
@@ -125,28 +139,92 @@ async def _serve(own: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(hello["environ"])
     os.chdir(hello["cwd"])
-    await write(own, {"pid": os.getpid()})
-    model: Model | None = None
-    while (asked := await read(own)) is not None:
-        try:
-            if model is None:
-                model = model_for(hello["settings"], Host(environ=os.environ), hello["agent"])
-            told = {"reply": spelled_reply(await _unless_left(own, model.reply(request_of(asked))))}
-        except Failure as failure:
-            told = {"failure": wire.render(failure)}
-        except Exception as error:
-            told = {"failure": wire.render(from_exception(error))}
-        await write(own, told)
+    line = _Line(own)
+    await line.send({"pid": os.getpid()})
+    made: list[Model] = []
+
+    def model() -> Model:
+        if not made:
+            made.append(model_for(hello["settings"], Host(environ=os.environ), hello["agent"]))
+        return made[0]
+
+    agent: Conversation | None = None
+    turn: asyncio.Task[None] | None = None
+    while (told := await read(own)) is not None:
+        if "begin" in told:
+            # Nothing is left of the agent that was here before.
+            agent = turn = None
+            if told["begin"] is not None:
+                line.tools = ()
+                state = State(told["memory"], told["temperature"])
+                agent = Conversation(read_brief(told["begin"]), model, line, state)
+        elif "turn" in told and agent is not None:
+            turn = asyncio.create_task(_turn(agent, told["turn"], line))
+        elif "command" in told and agent is not None:
+            await line.send({"heeded": await agent.heed(told["command"])})
+        else:
+            line.answers.put_nowait(told)
+    del turn
+    os._exit(0)
 
 
-async def _unless_left(own: socket.socket, work: Any) -> Any:
-    """What the work gives. Nobody sends anything meanwhile: what can be read is that the other side has left."""
-    loop = asyncio.get_running_loop()
-    loop.add_reader(own, os._exit, 0)
+async def _turn(agent: Conversation, value: Any, line: _Line) -> None:
     try:
-        return await work
-    finally:
-        loop.remove_reader(own)
+        told = {"done": await agent.turn(value), **agent.news()}
+    except Exception as error:
+        told = {"failure": wire.render(_failure(error))}
+    await line.send(told)
+
+
+def _failure(error: Exception) -> Failure:
+    return error if isinstance(error, Failure) else from_exception(error)
+
+
+class _Line:
+    """The run, at the other end of the socket."""
+
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._writing = asyncio.Lock()
+        self.answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.tools: tuple[ToolSpec, ...] = ()
+
+    async def send(self, value: Any) -> None:
+        """Send a value."""
+        async with self._writing:
+            await write(self._own, value)
+
+    async def reply(self, asked: str, ask: Ask) -> Reply:
+        """A model's reply: one that the run knows, or by asking, with the run's leave. Raises Failure."""
+        told = await self._asked({"ask": asked})
+        if "reply" in told:
+            return read_reply(told["reply"])
+        if "tools" in told:
+            self.tools = tuple(ToolSpec(**each) for each in told["tools"])
+        try:
+            reply = await ask(Leave(told["leave"], self.tools))
+        except Exception as error:
+            failure = _failure(error)
+            await self.send({"failed": wire.render(failure)})
+            raise failure from error
+        await self.send({"reply": spelled_reply(reply)})
+        return reply
+
+    async def tool(self, call: ToolCall) -> str:
+        """What a tool gives, as text for the model."""
+        content: str = (await self._asked({"tool": asdict(call)}))["content"]
+        return content
+
+    async def tell(self, kind: str, **facts: Any) -> None:
+        """Tell whoever listens."""
+        await self.send({"tell": kind, "facts": facts})
+
+    async def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+        await self.send(question)
+        told = await self.answers.get()
+        if "failure" in told:
+            raise wire.parse(told["failure"])
+        return told
 
 
 # Frames
@@ -181,33 +259,6 @@ async def _exactly(own: socket.socket, size: int) -> bytes | None:
             return None
         got += part
     return bytes(got)
-
-
-def spelled_request(request: Request) -> dict[str, Any]:
-    """A request as JSON. Agents of pipelines see no pictures."""
-    from dataclasses import asdict
-
-    return {
-        "messages": [
-            {key: value for key, value in asdict(each).items() if value not in (None, "", ())}
-            for each in request.messages
-        ],
-        "tools": [asdict(each) for each in request.tools],
-        "tool_choice": request.tool_choice,
-        "output": request.output,
-        "settings": asdict(request.settings),
-    }
-
-
-def request_of(told: dict[str, Any]) -> Request:
-    """The request that was spelled so."""
-    messages = [
-        Message(**{**each, "calls": tuple(ToolCall(**call) for call in each.get("calls", ()))})
-        for each in told["messages"]
-    ]
-    settings = Settings(**{**told["settings"], "stop": tuple(told["settings"]["stop"])})
-    tools = [ToolSpec(**each) for each in told["tools"]]
-    return Request(messages, tools, told["tool_choice"], told["output"], settings)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,8 @@ class Kept(Memory):
         self._secrets = secrets
 
     async def keep(self, step: str, place: str, result: Any) -> None:
-        self.steps[step] = result
         spelled = self._secrets.seal(_json.encode(result), _about(self._task.id, step))
-        state = _json.dumps({"steps": len(self.steps), "latest": place})
+        state = _json.dumps({"steps": len(self.steps) + 1, "latest": place})
 
         def work(tx: Tx) -> None:
             ledger.checkpoint(tx, self._task.held, state)
@@ -65,6 +64,7 @@ class Kept(Memory):
         except ledger.Fenced:
             message = "This run of the pipeline was ended: another worker has its task, or it is over."
             raise Failure(Kind.cancelled, message) from None
+        self.steps[step] = result
 
 
 async def journal_of(app: App, ctx: Context) -> Journal | None:

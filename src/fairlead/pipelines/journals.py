@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 import orjson
 
 from fairlead import _json
-from fairlead.agents.models.model import Message, Reply, ToolCall, Usage
+from fairlead.agents.models.model import Message
 from fairlead.failures import Failure
 from fairlead.failures import runtime as wire
 from fairlead.failures.runtime import ConfigError
@@ -34,6 +33,8 @@ class Pages(Protocol):
     run: str | None
     #: Whether every step is known: then nobody has to be there to answer.
     replaying: bool
+    #: Whether failures are steps, too, each with a number of its own.
+    failures: bool
 
     def known(self, step: str) -> Any:
         """What a step gave, or MISSING. Raises Failure where it has to be known."""
@@ -58,7 +59,19 @@ class Journal:
 
     async def once(self, place: str, asked: Any, work: Work) -> Any:
         """What a step gives: as it is known, or by doing it. The work gets the step's name. Raises Failure."""
-        name = f"{self._within}{place}:{_digest(asked)}"
+        return await self._done(place, f"{self._within}{place}:{digest(asked)}", work)
+
+    async def answered(self, place: str, asked: str, work: Work) -> Any:
+        """The same for a question, by its digest. Raises Failure; then it may be asked again as the same step."""
+        name = f"{self._within}{place}:{asked}"
+        try:
+            return await self._done(place, name, work)
+        except Failure:
+            if not self.pages.failures:
+                self._asked[name] -= 1
+            raise
+
+    async def _done(self, place: str, name: str, work: Work) -> Any:
         self._asked[name] += 1
         step = f"{name}:{self._asked[name]}"
         result = self.pages.known(step)
@@ -80,7 +93,8 @@ class Journal:
         return Journal(self.pages, f"{self._within}{place}[{number}]/")
 
 
-def _digest(asked: Any) -> str:
+def digest(asked: Any) -> str:
+    """What is asked, as short as a name."""
     try:
         spelled = orjson.dumps(asked, option=_SORTED)
     except TypeError:  # integers beyond 64 bits
@@ -95,25 +109,12 @@ def question(messages: Sequence[Message]) -> list[Any]:
     ]
 
 
-def spelled_reply(reply: Reply) -> dict[str, Any]:
-    """A reply as JSON."""
-    told = asdict(reply)
-    return {key: value for key, value in told.items() if value not in (None, "", (), [])}
-
-
-def read_reply(told: dict[str, Any]) -> Reply:
-    """The reply that was spelled so."""
-    known = dict(told)
-    known["calls"] = tuple(ToolCall(**each) for each in told.get("calls", ()))
-    known["usage"] = Usage(**told.get("usage", {}))
-    return Reply(**known)
-
-
 class Memory:
     """Steps in memory; also the beginning of every other kind."""
 
     run: str | None = None
     replaying = False
+    failures = False
 
     def __init__(self, steps: dict[str, Any] | None = None) -> None:
         self.steps = steps if steps is not None else {}
@@ -130,6 +131,8 @@ class Memory:
 
 class Recording(Memory):
     """Steps as lines that are written down one by one, to be replayed."""
+
+    failures = True
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
@@ -149,6 +152,7 @@ class Replay(Memory):
     """Steps of a recording, and no others: what was not recorded fails."""
 
     replaying = True
+    failures = True
 
     def __init__(self, steps: dict[str, Any]) -> None:
         super().__init__(steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,10 +41,14 @@ async def timed(place: Place, work: Callable[[], Awaitable[Any]]) -> Any:
             place.cell.busy -= 1
 
 
-async def retried(place: Place, work: Callable[[], Awaitable[Any]], retries: int = 0) -> Any:
+async def retried(
+    settings: Mapping[str, Any],
+    tell: Callable[..., Awaitable[None]],
+    work: Callable[[], Awaitable[Any]],
+    retries: int = 0,
+) -> Any:
     """Do the work, and again after failures that pass by themselves, as often as settings say. Raises Failure."""
-    settings, tried = place.process.settings, 0
-    most, pause = settings.get("retry", retries), settings.get("backoff", BACKOFF)
+    most, pause, tried = settings.get("retry", retries), settings.get("backoff", BACKOFF), 0
     while True:
         try:
             return await work()
@@ -55,10 +59,10 @@ async def retried(place: Place, work: Callable[[], Awaitable[Any]], retries: int
                 raise
             wait = min(_LONGEST, max(pause * 2**tried, failure.retry_after or 0.0))
             tried += 1
-            await place.tell("retry", attempt=tried, error=wire.render(failure))
+            await tell("retry", attempt=tried, error=wire.render(failure))
         await asyncio.sleep(wait)
 
 
 async def attempted(place: Place, work: Callable[[], Awaitable[Any]]) -> Any:
     """Do the work for one message: each try within its time, and again as settings say. Raises Failure."""
-    return await retried(place, lambda: timed(place, work))
+    return await retried(place.process.settings, place.tell, lambda: timed(place, work))
