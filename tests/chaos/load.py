@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from io import StringIO
 from typing import Any
 
 import httpx
@@ -102,6 +101,18 @@ async def _events(answer: httpx.Response) -> AsyncIterator[tuple[str, dict[str, 
             yield name, json.loads(value)
 
 
+def _inside(client: asyncio.Task[None]) -> str:
+    """The functions that a task is in, and what the outermost of them works on."""
+    words: list[str] = []
+    inner: Any = client.get_coro()
+    while (frame := getattr(inner, "cr_frame", None)) is not None:
+        words.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
+        if "name" in frame.f_locals:
+            words.append(f"{frame.f_locals['name']} {frame.f_locals.get('id', '')}")
+        inner = getattr(inner, "cr_await", None)
+    return " > ".join(words)
+
+
 def _same(seen: list[dict[str, Any]], log: list[dict[str, Any]]) -> bool:
     """Whether what was read is the log. What a lost run said last may come to the log too late to be read."""
     missed = [each for each in log if each not in seen]
@@ -142,11 +153,7 @@ class Load:
 
     def waiting(self) -> str:
         """Where those are that have not ended."""
-        words = StringIO()
-        for client in self._clients:
-            if not client.done():
-                client.print_stack(file=words)
-        return words.getvalue()
+        return "; ".join(_inside(client) for client in self._clients if not client.done())
 
     async def run(self) -> None:
         kinds = [self._talking] * 3 + [self._calling] + [self._working] * 5

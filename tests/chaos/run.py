@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -39,6 +40,9 @@ PATIENCE = 60.0
 _TASKS = Statement.of("SELECT id, key, state, latest, run, action FROM tasks")
 _ENDS = Statement.of(
     "SELECT task, count(*), max(number) FROM task_events WHERE type = 'terminal' GROUP BY task"
+)
+_OPEN = Statement.of(
+    "SELECT id, action, key, state, ready, run, attempt, worker, due, lease FROM tasks WHERE ended IS NULL"
 )
 _STARTS = Statement.of("SELECT task, count(*) FROM task_events WHERE type = 'started' GROUP BY task")
 
@@ -106,6 +110,15 @@ async def check(tasks: Tasks, load: Load, folder: Path) -> str:
     return f"{len(rows)} tasks, {again} runs again, {dict(load.count)}, seen {dict(load.seen)}"
 
 
+async def _open(tasks: Tasks, app: App) -> list[Any]:
+    """The tasks that have not ended, by the present time."""
+    rows = await tasks.store.read(lambda tx: tx.all(_OPEN))
+    now = app.clock.time()
+    return [
+        (*row[:-2], *(None if each is None else round(each - now, 1) for each in row[-2:])) for row in rows
+    ]
+
+
 async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> str:
     tasks = Tasks(app, app.store, bus=open_bus(app.store, app.clock, fleet.bus))
     load = Load(fleet.gateways, key, tasks)
@@ -118,7 +131,7 @@ async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> 
             playing.result()
             load.stop()
             await asyncio.wait((working,), timeout=PATIENCE)
-            hold(working.done(), f"clients still wait: {load.waiting()}")
+            hold(working.done(), f"clients still wait: {load.waiting()}, for {await _open(tasks, app)}")
         working.result()
         return await check(tasks, load, fleet.folder)
     finally:
