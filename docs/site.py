@@ -1,7 +1,7 @@
 """Make a site of static pages from the docs: `make site`, or `python docs/site.py FOLDER`.
 
 The pages are those of the repository, with README.md as the first. A link to a file that is no page, such as an
-example, becomes its text. The site needs no network, neither to be made nor to be read.
+example, becomes its text, and a diagram a picture. The site needs no network, neither to be made nor to be read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from pictures import drawn
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -41,6 +43,7 @@ scheme = "slate"
 _FENCE = re.compile(r"(^```.*?^```\n?)", re.MULTILINE | re.DOTALL)
 #: What is said of a block beyond its language is for tests.
 _OPENED = re.compile(r"^```(\w+) [^\n]*")
+_DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -51,7 +54,8 @@ def main() -> int:
         for source, page in pages().items():
             file = work / "pages" / page
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(moved(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
+            text = moved(source.read_text(encoding="utf-8"), source, page)
+            file.write_text(pictured(text, file), encoding="utf-8")
         (work / "zensical.toml").write_text(SETTINGS.replace("NAV", navigation()), encoding="utf-8")
         command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict"]
         done = subprocess.run(
@@ -90,6 +94,18 @@ def moved(text: str, source: Path, page: str) -> str:
     return "".join(
         _OPENED.sub(r"```\1", part) if part.startswith("```") else _LINK.sub(link, part) for part in parts
     )
+
+
+def pictured(text: str, file: Path) -> str:
+    """A page's text with its diagrams drawn, as files beside it."""
+
+    def picture(found: re.Match[str]) -> str:
+        heading = re.findall(r"^#+ (.+)$", text[: found.start()], re.MULTILINE)[-1]
+        name = f"{file.stem}-{found.start()}.svg"
+        file.with_name(name).write_text(drawn(found[1], heading), encoding="utf-8")
+        return f"![{heading}]({name})\n"
+
+    return _DIAGRAM.sub(picture, text)
 
 
 def navigation() -> str:

@@ -77,3 +77,14 @@ def test_a_browser_fetches_nothing_from_elsewhere(site: dict[Path, Page]) -> Non
     parts = {part for page in site.values() for part in page.parts}
     assert [part for part in parts if outside(part) and not part.startswith("data:")] == []
     assert len(parts) > 3
+
+
+def test_diagrams_are_pictures_with_their_words(site: dict[Path, Page]) -> None:
+    drawn = {
+        file.parent / part for file, page in site.items() for part in page.parts if part.endswith(".svg")
+    }
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "docs").rglob("*.md")]
+    assert len(drawn) == sum(text.count("```mermaid") for text in texts) > 0
+    pictures = "".join(file.read_text(encoding="utf-8") for file in drawn)
+    assert all(words in pictures for words in ("fairlead-serve@8001", "is answered", "FAIRLEAD_BUS_URL"))
+    assert not any("stateDiagram" in file.read_text(encoding="utf-8") for file in site)
