@@ -179,8 +179,11 @@ def _start_database(fleet: Fleet) -> None:
 
 
 def _killed(fleet: Fleet, role: str) -> str:
-    fleet.members[role].kill()
-    fleet.members[role].begin()
+    process = fleet.members[role].process
+    if process is not None:
+        process.kill()
+        process.wait()
+    fleet.members[role].revive()
     return f"{role} is killed"
 
 

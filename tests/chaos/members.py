@@ -101,6 +101,14 @@ class Member(Server):
     def begin(self) -> None:
         self._place.do(self._begin)
 
+    def revive(self) -> None:
+        """Start it again if it has ended. One place does one thing at a time, so that it is started once."""
+        self._place.do(self._revive)
+
+    def _revive(self) -> None:
+        if self.process is not None and self.process.poll() is not None:
+            self._begin()
+
     def _begin(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -158,12 +166,10 @@ class Fleet:
         for member in self.members.values():
             member.begin()
 
-    def revive(self) -> list[str]:
-        """Start again whoever has ended; gives their names."""
-        gone = [each for each in self.members.values() if each.process and each.process.poll() is not None]
-        for member in gone:
-            member.begin()
-        return [member.role for member in gone]
+    def revive(self) -> None:
+        """Start again whoever has ended."""
+        for member in self.members.values():
+            member.revive()
 
     def move_clocks(self, seconds: float, roles: Sequence[str] = (*WORKERS, *GATEWAYS, "test")) -> None:
         """Set the clocks of some so much later than it is."""

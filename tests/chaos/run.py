@@ -128,10 +128,14 @@ async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> 
     try:
         await asyncio.wait((working, playing), return_when=asyncio.FIRST_COMPLETED)
         if playing.done():
-            playing.result()
             load.stop()
-            await asyncio.wait((working,), timeout=PATIENCE)
-            hold(working.done(), f"clients still wait: {load.waiting()}, for {await _open(tasks, app)}")
+            stuck = playing.exception()
+            await asyncio.wait((working,), timeout=1 if stuck else PATIENCE)
+            words = "" if stuck is None else f"{stuck}; "
+            hold(
+                working.done(), f"{words}clients still wait: {load.waiting()}, for {await _open(tasks, app)}"
+            )
+            playing.result()
         working.result()
         return await check(tasks, load, fleet.folder)
     finally:
