@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections import defaultdict
@@ -15,6 +14,7 @@ from weakref import WeakSet
 import pytest
 from hypothesis import HealthCheck, settings
 
+from brisk import hurry
 from fairlead.store import Store
 from servers import Nats, NatsCluster, Postgres
 
@@ -22,9 +22,7 @@ from servers import Nats, NatsCluster, Postgres
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 
-# What is compiled is kept: else every process of every test compiles all of Fairlead, and pytest all of the tests.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+hurry()
 
 Running = TypeVar("Running", Postgres, Nats, NatsCluster)
 

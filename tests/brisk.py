@@ -1,0 +1,53 @@
+"""What others do at length in every test, and what says nothing of ours: done once, or sooner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+#: How often uvicorn looks whether it shall end, against its ten times a second.
+SOONER = 20
+
+
+def hurry() -> None:
+    """For this process and those that it starts."""
+    # Else every process of every test compiles all of Fairlead, and pytest all of the tests.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # A test that serves waits for two of its looks.
+    vars(import_module("uvicorn.server"))["asyncio"] = _Sooner()
+    # Reading the certificates of the world takes as long as a whole test, for each client.
+    for name in ("httpx", "httpx2"):
+        transport = vars(import_module(f"{name}._transports.default"))
+        transport["create_ssl_context"] = _kept(transport["create_ssl_context"])
+
+
+class _Sooner:
+    """asyncio with shorter sleeps."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / SOONER)
+
+
+def _kept(create: Callable[..., ssl.SSLContext]) -> Callable[..., ssl.SSLContext]:
+    """The context of those who ask for nothing special is made once; those who do get their own."""
+
+    @cache
+    def usual(trust_env: bool, *_: str | None) -> ssl.SSLContext:
+        return create(trust_env=trust_env)
+
+    def context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert:
+            return create(verify=verify, cert=cert, trust_env=trust_env)
+        return usual(trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    return context
