@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -200,3 +201,12 @@ def test_a_long_result_that_nobody_reads_to_its_end_is_told_by_the_exit_code(
     process.stdout.read(10)
     process.stdout.close()
     assert process.wait(timeout=20) == 141
+
+
+def test_lines_of_json_on_a_terminal_are_not_mixed_with_a_progress_bar(
+    program: Program, on_terminal: OnTerminal
+) -> None:
+    _, seen = on_terminal(program(IMPORT), "load", "--ndjson").finish()
+    kinds = [json.loads(line)["type"] for line in seen.strip().splitlines()]
+    assert kinds[0] == "progress"
+    assert kinds[-1] == "result"

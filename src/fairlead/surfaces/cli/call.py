@@ -147,6 +147,8 @@ class Call:
     def _event(self, event: dict[str, Any], signal: Signal) -> None:
         if self._form == "ndjson":
             self._write(self._console.json(event), signal)
+            if self._console.out_tty:
+                return  # whoever reads the lines there sees each event already
         if event["type"] in ("delta", "activity"):
             if self._form != "ndjson":
                 self._live.clear()
