@@ -15,7 +15,7 @@ from fairlead import App, Failure
 from fairlead.agents.models.registry import Models
 from fairlead.agents.models.script import ScriptModel
 from fairlead.failures import runtime as wire
-from fairlead.pipelines import apart_process
+from fairlead.pipelines import apart, apart_process
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_text, require
 from fairlead.pipelines.host import Host
@@ -223,6 +223,27 @@ async def test_a_provider_that_the_app_configured_is_asked_in_the_app_s_process(
         assert await run_all(main, ["hello"], heard.host) == ["yes"]
         assert heard.processes == []
         await models.close()
+
+
+async def test_where_a_system_cannot_fork_an_agent_is_the_same_in_the_app_s_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apart, "POSSIBLE", False)
+    heard = Heard()
+    async with Run(program(REMEMBERING.format(agent=ELIZA)), heard.host) as run:
+        assert await told(run, say("hello")) == "Why do you say that hello?"
+        assert contents(await told(run, command(get_memory=True)))[0] == "hello"
+    assert heard.processes == []
+
+
+async def test_a_script_begins_anew_with_each_run(tmp_path: Path) -> None:
+    script = 'follow = "order"\n[[turn]]\ntext = "one"\n[[turn]]\ntext = "two"\n'
+    (tmp_path / "two.toml").write_text(script)
+    main = program(
+        f'let main : !string -> !string = agent {{ provider: "script", model: "{tmp_path}/two.toml" }}'
+    )
+    for _ in range(2):
+        assert await run_all(main, ["a", "b"], Heard().host) == ["one", "two"]
 
 
 async def test_a_model_that_the_app_only_names_has_a_process() -> None:
@@ -521,6 +542,7 @@ async def pay() -> str:
 """
 
 
+@pytest.mark.timeout(300)
 async def test_a_durable_run_that_is_killed_in_a_tool_does_not_ask_again(tmp_path: Path) -> None:
     async with ModelServer(reply("", "pay"), reply("done")).run() as server:
         (tmp_path / "app.py").write_text(STUCK)

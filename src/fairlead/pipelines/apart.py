@@ -406,7 +406,8 @@ class _Idle:
         self._waiting: deque[_Process] = deque()
 
     def take(self, be: dict[str, Any]) -> _Process | None:
-        for process in list(self._waiting):
+        """The one of its kind that was at work last."""
+        for process in reversed(list(self._waiting)):
             if process.be == be:
                 with contextlib.suppress(ValueError):
                     self._waiting.remove(process)
