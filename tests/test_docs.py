@@ -111,6 +111,10 @@ def test_python_on_a_page_is_part_of_a_file(page: Path) -> None:
         assert any(block.text.strip() in source for source in SOURCES), block.text
 
 
+def test_examples_use_public_names_only() -> None:
+    assert [relative(each) for each in EXAMPLES if re.search(r"\bfairlead\.(\w+\.)*_", read(each))] == []
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=relative)
 def test_an_example_runs(example: Path, tmp_path: Path) -> None:
     how = ["-m", "pytest", "-p", "no:cacheprovider"] if example.name.startswith("test_") else ["-W", "error"]

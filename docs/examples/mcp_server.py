@@ -1,10 +1,10 @@
 """An MCP server with a resource and a prompt of its own, asked by a client in the same process."""
 
 import asyncio
+import json
 
 from fairlead import App
-from fairlead._json import loads
-from fairlead.surfaces.mcp.connection import Connection
+from fairlead.surfaces.mcp import Connection
 
 app = App("tides", description="Tell the tides.")
 
@@ -36,7 +36,7 @@ async def main() -> None:
 
     async def ask(method: str, **params):
         connection.take({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        return loads(await answers.get())["result"]
+        return json.loads(await answers.get())["result"]
 
     hello = {"clientInfo": {"name": "example", "version": "1"}, "capabilities": {}}
     await ask("initialize", protocolVersion="2025-11-25", **hello)

@@ -65,7 +65,7 @@ def _python(action: Action[..., Any], value: Any, address: str) -> str:
         extra = "        confirm=True,\n" if confirm else ""
         call = f'client.invoke(\n        "{action.name}",\n        {inner},\n{extra}    )'
     return (
-        "from fairlead.surfaces.client import SyncClient\n\n"
+        "from fairlead import SyncClient\n\n"
         f'with SyncClient(url="{address}") as client:\n'
         f"    data = {call}"
     )
