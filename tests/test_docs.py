@@ -130,7 +130,9 @@ def test_the_commands_on_a_page_do_what_it_shows(page: Path, tmp_path: Path) -> 
     places = {"TASKBOARD_DB": str(tmp_path / "board.sqlite"), "DESK_FILE": str(tmp_path / "desk.json")}
     places |= {"FAIRLEAD_DATA": str(tmp_path / "data")}
     for command in commands(page):
-        exit_code, printed = run_on_terminal(command.line, folder, **places)
+        # Others may run the same page at the same time.
+        exit_code, printed = run_on_terminal(command.line.replace("/tmp/", f"{tmp_path}/"), folder, **places)
+        printed = printed.replace(f"{tmp_path}/", "/tmp/")
         assert exit_code == command.exit_code, f"$ {command.line}\n{printed}"
         for piece in (piece for line in command.shown for piece in line.split("...")):
             assert squeezed(piece) in squeezed(printed), f"{piece!r} is not in\n$ {command.line}\n{printed}"
