@@ -65,9 +65,7 @@ def _python(action: Action[..., Any], value: Any, address: str) -> str:
         extra = "        confirm=True,\n" if confirm else ""
         call = f'client.invoke(\n        "{action.name}",\n        {inner},\n{extra}    )'
     return (
-        "from fairlead import SyncClient\n\n"
-        f'with SyncClient(url="{address}") as client:\n'
-        f"    data = {call}"
+        f'from fairlead import SyncClient\n\nwith SyncClient(url="{address}") as client:\n    data = {call}'
     )
 
 
