@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,6 +22,7 @@ from packaging.utils import canonicalize_name
 from fairlead.surfaces.cli import Console, main
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 APP = '''
 """A shop."""
 from pathlib import Path
@@ -117,24 +119,20 @@ def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shelf(own_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Gives a folder with packages and all that they need, as they are installed here, and nothing else."""
+def shelf(own_wheel: Path) -> Callable[..., dict[str, Path]]:
+    """Tells which files packages and all that they need consist of, as they are installed here, and nothing else."""
 
     inside = zipfile.Path(own_wheel).iterdir()
     ours = PathDistribution(next(place for place in inside if place.name.endswith(".dist-info")))
 
     @cache
-    def shelf(*requirements: str) -> Path:
-        folder = tmp_path_factory.mktemp("shelf")
-        tops = {
-            file.parts[0]: each.locate_file(file.parts[0])
+    def shelf(*requirements: str) -> dict[str, Path]:
+        return {
+            file.parts[0]: Path(str(each.locate_file(file.parts[0])))
             for each in closure(requirements, ours)
             for file in each.files or ()
+            if file.parts[0] not in ("..", "__pycache__")
         }
-        for name, place in tops.items():
-            if name not in ("..", "__pycache__"):
-                (folder / name).symlink_to(str(place))
-        return folder
 
     return shelf
 
@@ -161,19 +159,25 @@ Install = Callable[..., Path]
 
 
 @pytest.fixture
-def install(tmp_path: Path, own_wheel: Path, shelf: Callable[..., Path]) -> Install:
+def install(tmp_path: Path, own_wheel: Path, shelf: Callable[..., dict[str, Path]]) -> Install:
     """Installs something in an environment of its own, with Fairlead's wheel and what it `needs` at hand, and no
     more; gives the folder of its commands. Nothing is fetched from anywhere."""
 
-    def install(what: str | Path, *needs: str, cwd: Path = tmp_path) -> Path:
+    def install(what: str | Path, *needs: str, cwd: Path = tmp_path, by: Literal["uv", "pip"] = "uv") -> Path:
         place = tmp_path / "environment"
+        python = place / "bin" / "python"
         venv.create(place, symlinks=True)
         packages = next(place.glob("lib/python*/site-packages"))
-        (packages / "shelf.pth").write_text(f"{shelf(*needs)}\n")
-        python = place / "bin" / "python"
-        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-        alone = ["--no-index", "--no-build-isolation", "--no-compile", "--disable-pip-version-check"]
-        done = execute([*pip, *alone, f"--find-links={own_wheel.parent}", what], cwd)
+        for name, there in shelf(*needs).items():
+            if name.endswith(".dist-info"):  # a link is no installed package to uv
+                shutil.copytree(there, packages / name)
+            else:
+                (packages / name).symlink_to(there)
+        # Both refuse what lacks anything; uv takes a fifth of the time.
+        uv = [f"{BIN}/uv", "pip", "install", f"--python={python}", "--no-config", "--no-cache", "--offline"]
+        pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "--no-compile"]
+        alone = ["--quiet", "--no-index", "--no-build-isolation", f"--find-links={own_wheel.parent}"]
+        done = execute([*(uv if by == "uv" else pip), *alone, what], cwd)
         assert done.returncode == 0, done.stdout + done.stderr
         return place / "bin"
 

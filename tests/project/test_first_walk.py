@@ -60,7 +60,7 @@ def test_the_tutorial_can_be_copied_into_an_empty_folder(install: Install, empty
 
 
 def test_the_readme_can_be_copied_into_an_empty_folder(install: Install, empty: Path) -> None:
-    programs = install("fairlead", "fairlead")
+    programs = install("fairlead", "fairlead", by="pip")
     [example] = re.findall(r"^```python\n(.*?)^```", read(ROOT / "README.md"), re.MULTILINE | re.DOTALL)
     (empty / "docs/examples").mkdir(parents=True)
     (empty / "docs/examples/hello.py").write_text(example)

@@ -175,7 +175,7 @@ def test_settings_flags_and_the_project_file_name_the_package(run: Fairlead, pro
 async def test_the_installed_wheel_runs_its_commands(
     run: Fairlead, execute: Fairlead, install: Callable[..., Path], tmp_path: Path
 ) -> None:
-    commands = install(Path(told(run, "package")["packageFile"]), "fairlead")
+    commands = install(Path(told(run, "package")["packageFile"]), "fairlead", by="pip")
     done = execute([commands / "tea-shop", "stock", "--of", "cup", "--output", "json"], tmp_path)
     assert json.loads(done.stdout)["data"] == 1, done.stderr
     where = execute([commands / "python", "-c", "import fairlead; print(fairlead.__file__)"], tmp_path)
