@@ -167,3 +167,17 @@ async def test_a_streams_hooks_are_told_too() -> None:
     async for _ in app.stream("add", {"a": 1}):
         pass
     assert told == ["start", "end"]
+
+
+async def test_a_hook_that_is_added_between_two_calls_is_told_of_the_second() -> None:
+    app, told = App("x"), []
+
+    @app.action
+    async def add(a: int) -> int:
+        """Add."""
+        return a
+
+    await app.invoke("add", {"a": 1})
+    app.add_hook("on_invocation_end", lambda event: told.append(event.result))
+    second = await app.invoke("add", {"a": 2})
+    assert told == [second]

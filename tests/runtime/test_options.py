@@ -45,3 +45,8 @@ async def test_a_raised_failure_shows_its_issues_in_a_traceback() -> None:
     with pytest.raises(Failure) as raised:
         (await app.invoke("act", {"n": "many"})).unwrap()
     assert any(note.startswith("n: ") for note in raised.value.__notes__)
+
+
+def test_an_option_of_a_call_that_does_not_exist_is_refused_with_the_near_miss() -> None:
+    with pytest.raises(TypeError, match="Did you mean 'timeout'"):
+        App("x").invoke("add", {}, timeuot=1)  # type: ignore[call-arg]

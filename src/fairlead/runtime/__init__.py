@@ -7,6 +7,7 @@ from fairlead.runtime.events import Event
 from fairlead.runtime.hooks import Invocation
 from fairlead.runtime.idempotency import Claim, IdempotencyStore, MemoryIdempotency
 from fairlead.runtime.limits import MemoryRates, RateStore
+from fairlead.runtime.options import InvokeOptions
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions
 from fairlead.runtime.plan import Call, Middleware
 from fairlead.runtime.result import Result
@@ -23,6 +24,7 @@ __all__ = [
     "Event",
     "IdempotencyStore",
     "Invocation",
+    "InvokeOptions",
     "MemoryIdempotency",
     "MemoryRates",
     "Middleware",

@@ -10,8 +10,6 @@ from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from fairlead._json import encode, loads, packed
 from fairlead.actions import IN_PROCESS, Action, Injected
 from fairlead.failures import Failure, Kind
@@ -31,6 +29,7 @@ MAX_LOGS = 10_000
 #: Old ones go in batches.
 _MOST_NOTES = 2 * MAX_LOGS
 _INT64 = 2**63
+_new = object.__new__
 #: What cannot change.
 _LASTING = frozenset({str, int, float, bool, type(None)})
 _PLAIN = frozenset({str, bool, type(None)})
@@ -151,7 +150,9 @@ class Context(Injected):
 
     @property
     def logger(self) -> Logger:
-        return Logger(self)
+        logger = _new(Logger)
+        logger._context = self
+        return logger
 
     @property
     def progress(self) -> Progress:
@@ -201,8 +202,16 @@ class Context(Injected):
         runtime = self._runtime
         if type(text) is not str and text is not None:
             text = str(text)
+        kept: dict[str, Any] | bytes | None = None
+        if fields:
+            # They are kept as they are now, whatever becomes of them.
+            kept = fields
+            for value in fields.values():
+                if type(value) not in _LASTING or not runtime.plainly_redacted:
+                    kept = packed(encode(shown(fields, runtime.redactor)))
+                    break
         wall = runtime.wall
-        note = (level, text, percent, _kept(fields, runtime.redactor) if fields else None, wall())
+        note = (level, text, percent, kept, wall())
         notes = self._notes
         if notes is None:
             self._notes = [note]
@@ -268,14 +277,10 @@ class Context(Injected):
         """What was said, as the envelope lists it."""
         return [_entry(note, self._runtime) for note in self.notes]
 
-    def record(self, data: Any) -> Record:
-        """This call's result, to be kept: independent of what its caller does with it."""
-        try:
-            spelled = orjson.dumps(data)
-        except TypeError:
-            spelled = encode(data)
-        artifacts = b"[]" if self._artifacts is None else packed(encode(self._artifacts))
-        return packed(spelled), artifacts, self._notes or (), self._runtime
+    def record(self, data: bytes) -> Record:
+        """This call's result, to be kept: its data as JSON, and what was said and made."""
+        made = self._artifacts
+        return packed(data), b"[]" if made is None else packed(encode(made)), self._notes or (), self._runtime
 
     def replay(self, kept: Record | bytes) -> Any:
         """Take over what an earlier call with the same key said and made; gives its data, or raises its failure."""
@@ -300,14 +305,6 @@ def spelled(record: Record) -> bytes:
         for level, text, percent, fields, time in notes[-MAX_LOGS:]
     ]
     return b"[%b,%b,%b]" % (data, artifacts, encode(told))
-
-
-def _kept(fields: dict[str, Any], redactor: Redactor) -> dict[str, Any] | bytes:
-    """A note's fields as they are now, whatever becomes of them."""
-    for value in fields.values():
-        if type(value) not in _LASTING or type(redactor) is not Redactor:
-            return packed(encode(shown(fields, redactor)))
-    return fields
 
 
 def _fields(kept: dict[str, Any] | bytes | None, runtime: Runtime) -> dict[str, Any]:
@@ -344,8 +341,7 @@ class Logger:
 
     __slots__ = ("_context",)
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    _context: Context
 
     def debug(self, message: str, fields: Mapping[str, Any] | None = None, /, **more: Any) -> Awaitable[None]:
         return self._context.say("debug", message, None, {**fields, **more} if fields else more)

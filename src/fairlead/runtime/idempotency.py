@@ -100,14 +100,14 @@ class MemoryIdempotency:
 
     def _evict(self) -> None:
         """Drop the oldest; those that run now stay, and those that were replayed stay once more."""
-        entries = self._entries
+        entries, replayed = self._entries, self._replayed
         with self._lock:
             excess = len(entries) - self.max_entries
             for key in list(entries):
                 if excess <= 0:
                     break
-                if key in self._replayed:
-                    self._replayed.discard(key)
+                if key in replayed:
+                    replayed.discard(key)
                 elif entries[key][1] is not None:
                     del entries[key]
                     excess -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
@@ -42,24 +42,30 @@ class Plan:
 
     __slots__ = (
         "action",
+        "bare",
         "body",
+        "check",
         "checker",
         "chunk",
+        "confirmed",
+        "context",
         "deprecated",
         "drop_blanks",
         "gate",
+        "hooked",
         "input",
         "keyed",
         "label",
         "limited",
-        "open",
         "output",
+        "rate",
         "repair",
         "request_of",
         "streams",
         "surfaces",
         "threaded",
         "validate",
+        "wrapped",
     )
 
     def __init__(
@@ -69,6 +75,7 @@ class Plan:
         checker: PermissionChecker | None,
         workers: Workers,
         preflight: str,
+        context: Callable[[], Context],
     ) -> None:
         binding = action.binding
         self.action = action
@@ -79,6 +86,8 @@ class Plan:
         self.streams = binding.style in ("async_stream", "sync_stream")
         # What a stream yields has been checked piece by piece when it ends.
         self.output: Schema = untyped() if self.streams or action.output is None else action.output
+        #: A ValueError or RecursionError that it raises says that the output is not what was declared.
+        self.check = self.output.validate if self.output.plain else partial(dumped, self.output)
         self.chunk: Schema = binding.chunk or untyped()
         self.checker = checker
         #: What a caller of a deprecated action is told.
@@ -88,17 +97,26 @@ class Plan:
         self.request_of = plain_request_of if action.input.plain else request_of
         self.drop_blanks = action.input.drop_blanks if self.repair else None
         self.keyed = action.side_effects != "read"
+        self.confirmed = action.requires_confirmation
+        self.rate = action.rate_limit
         self.gate = Gate(action.name, action.concurrency) if action.concurrency.max else None
         self.threaded = binding.style in ("sync", "sync_stream")
         #: Whether every call can be interrupted: by a time limit, or because it runs on a thread.
         self.limited = bool(self.threaded or action.timeout or action.deadline)
-        #: Whether nothing at all stands between a valid call and its function.
-        self.open = not (
+        #: Makes a context for a call that has none.
+        self.context = context
+        self.wrapped = bool(middleware)
+        self.hooked = False
+        #: Whether nothing stands between a valid call and its function, and nobody wants the call's context.
+        self.bare = not (
             self.limited
+            or self.streams
+            or self.wrapped
+            or binding.wants_context
             or checker is not None
             or self.gate
-            or action.requires_confirmation
-            or action.rate_limit
+            or self.confirmed
+            or self.rate
             or action.deprecation
             or action.retry.retries
         )
@@ -199,7 +217,7 @@ def dumped(schema: Schema, value: Any) -> Any:
     try:
         checked = validate(value)
     except (ValueError, RecursionError) as exc:
-        raise _invalid_output(schema, exc) from exc
+        raise invalid_output(schema, exc) from exc
     if schema.plain:
         return checked
     try:
@@ -210,6 +228,6 @@ def dumped(schema: Schema, value: Any) -> Any:
         ) from exc
 
 
-def _invalid_output(schema: Schema, error: Exception) -> Failure:
+def invalid_output(schema: Schema, error: Exception) -> Failure:
     issues = schema.issues(error)
     return Failure(Kind.invalid_output, "Action returned invalid output.", issues=tuple(issues), cause=error)

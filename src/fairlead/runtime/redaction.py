@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.actions import DefinitionError
 from fairlead.actions.policy import known_keys
+from fairlead.failures import Failure, Kind
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime.hooks import report
 
@@ -24,6 +25,15 @@ def redactor_of(given: Mapping[str, Any] | Callable[[Any], Any] | None) -> Redac
     raise DefinitionError(
         f"redact must be a dict with 'keys' and 'placeholder', or a function, not {given!r}."
     )
+
+
+def redacted(redactor: Redactor, failure: Failure) -> Failure:
+    """The failure as others may hear of it."""
+    try:
+        return redactor.failure(failure)
+    except Exception:
+        report("A failure was made wrongly and cannot be told.")
+        return Failure(Kind.internal)
 
 
 class _FunctionRedactor(Redactor):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairlead.failures import Failure
@@ -13,7 +13,7 @@ from fairlead.runtime.context import Context
 class Result:
     """Data or a failure, with what the call said on the way."""
 
-    __slots__ = ("_context", "_name", "data", "duration", "failure", "ok")
+    __slots__ = ("_call", "_name", "data", "duration", "failure", "ok")
 
     def __init__(
         self,
@@ -28,8 +28,16 @@ class Result:
         self.failure = failure
         #: Seconds.
         self.duration = duration
-        self._context = context
+        #: Where nobody has asked for the context, how to make it.
+        self._call: Context | Callable[[], Context] = context
         self._name = name
+
+    @property
+    def _context(self) -> Context:
+        context = self._call
+        if not isinstance(context, Context):
+            context = self._call = context()
+        return context
 
     @property
     def action(self) -> str:

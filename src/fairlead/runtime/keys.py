@@ -1,0 +1,123 @@
+"""Keyed calls: what the runtime asks of a store of idempotency keys, and what it gives it to keep.
+
+A store that fails after the effect has happened is reported, and nobody's failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from fairlead._json import encode
+from fairlead.failures import Failure, Kind, from_exception
+from fairlead.failures import action as wire
+from fairlead.failures.redaction import Redactor
+from fairlead.runtime.context import Context, Record, spelled
+from fairlead.runtime.hooks import report
+from fairlead.runtime.idempotency import Claim, IdempotencyStore, MemoryIdempotency
+from fairlead.runtime.limits import Limits, Straggler
+from fairlead.runtime.plan import Plan, dumped
+from fairlead.runtime.redaction import redacted
+from fairlead.runtime.refusals import conflicting
+from fairlead.runtime.settling import finish, quietly
+from fairlead.runtime.supervision import interruptible
+
+#: Failures of the first call that say nothing about its twins: they try for themselves.
+_OWN = frozenset({Kind.cancelled, Kind.timeout})
+
+Settle = Callable[[str, Any, bytes | None], Awaitable[None] | None]
+
+
+class Keys:
+    """One runtime's keys."""
+
+    def __init__(self, store: IdempotencyStore, redactor: Redactor) -> None:
+        self._store = store
+        self._redactor = redactor
+        self.claim = store.claim
+        #: Whether records can be kept as they are: nothing is spelled out until it is asked for again.
+        self._in_memory = type(store) is MemoryIdempotency
+        # Our own store in memory keeps whatever it is given, and does not fail.
+        self.settle: Settle = store.settle if self._in_memory else self._settle
+
+    def recorded(self, context: Context, data: Any) -> Record | bytes | None:
+        """A call's result, to be kept: independent of what its caller does with it."""
+        try:
+            try:
+                told = orjson.dumps(data)
+            except TypeError:
+                told = encode(data)
+            record = context.record(told)
+            return record if self._in_memory else spelled(record)
+        except Exception:
+            # The effect has happened: the caller must hear of it, even if it could not be kept.
+            report("A result could not be kept for its idempotency key.")
+            return None
+
+    def shared(self, error: Exception) -> bytes | None:
+        """A failure as twins in flight hear it; not one that concerns the first call alone."""
+        failure = redacted(self._redactor, from_exception(error))
+        return None if failure.kind in _OWN else encode({"error": wire.render(failure)})
+
+    async def kept(
+        self, plan: Plan, context: Context, limits: Limits | None, key: str, claim: Claim | Awaitable[Claim]
+    ) -> Record | bytes | None:
+        """What the first call with the same key gave; None if this is the first."""
+        while True:
+            if not isinstance(claim, Claim):
+                claim = await self._claimed(key, claim)
+            if claim.state == "fresh":
+                return None
+            if claim.state == "conflict":
+                raise conflicting(plan.action.name)
+            told = claim.record
+            if claim.state == "in_flight":
+                waiting = asyncio.ensure_future(self._store.wait(key))
+                told = await (waiting if limits is None else interruptible(context, waiting, limits))
+            if told is not None:
+                return told
+            claim = self.claim(key, plan.request_of(context.input))
+
+    async def _claimed(self, key: str, claim: Awaitable[Claim]) -> Claim:
+        """Hear what a store elsewhere says. Who is cancelled meanwhile gives a claim back that comes too late."""
+        asking = asyncio.ensure_future(claim)
+
+        def give_back(asked: asyncio.Future[Claim]) -> None:
+            if not asked.cancelled() and asked.exception() is None and asked.result().state == "fresh":
+                pending = self.settle(key, None, None)
+                if pending is not None:
+                    finish(pending)
+
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(give_back)
+            raise
+
+    def _settle(self, key: str, kept: Any, shared: bytes | None) -> Awaitable[None] | None:
+        try:
+            pending = self._store.settle(key, kept, shared)
+        except Exception:
+            # The effect has happened: the caller must hear of it, even if it could not be kept.
+            report("The idempotency store failed to keep a result.")
+            return None
+        return None if pending is None else quietly(pending)
+
+    def settle_later(self, plan: Plan, context: Context, key: str, straggler: Straggler) -> None:
+        """While the body still runs the key stays held, so that no twin starts beside it; a late success is kept."""
+
+        def stopped(work: Straggler) -> None:
+            kept = None
+            # Behind middleware, what a thread gives is not yet the call's result.
+            if not plan.wrapped and not work.cancelled() and work.exception() is None:
+                with suppress(Failure):
+                    kept = self.recorded(context, dumped(plan.output, work.result()))
+            pending = self.settle(key, kept, None)
+            if pending is not None:
+                finish(pending)
+
+        straggler.add_done_callback(stopped)
