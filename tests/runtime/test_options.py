@@ -49,4 +49,4 @@ async def test_a_raised_failure_shows_its_issues_in_a_traceback() -> None:
 
 def test_an_option_of_a_call_that_does_not_exist_is_refused_with_the_near_miss() -> None:
     with pytest.raises(TypeError, match="Did you mean 'timeout'"):
-        App("x").invoke("add", {}, timeuot=1)  # type: ignore[call-arg]
+        App("x").invoke("add", {}, timeuot=1)  # type: ignore[call-arg, unused-coroutine]

@@ -277,11 +277,6 @@ class Context(Injected):
         """What was said, as the envelope lists it."""
         return [_entry(note, self._runtime) for note in self.notes]
 
-    def record(self, data: bytes) -> Record:
-        """This call's result, to be kept: its data as JSON, and what was said and made."""
-        made = self._artifacts
-        return packed(data), b"[]" if made is None else packed(encode(made)), self._notes or (), self._runtime
-
     def replay(self, kept: Record | bytes) -> Any:
         """Take over what an earlier call with the same key said and made; gives its data, or raises its failure."""
         told = loads(kept if isinstance(kept, bytes) else spelled(kept))

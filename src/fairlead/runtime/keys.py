@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from fairlead._json import encode
+from fairlead._json import encode, packed
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
@@ -51,7 +51,13 @@ class Keys:
                 told = orjson.dumps(data)
             except TypeError:
                 told = encode(data)
-            record = context.record(told)
+            made = context._artifacts
+            record = (
+                b"%b" % told,  # packed
+                b"[]" if made is None else packed(encode(made)),
+                context._notes or (),
+                context._runtime,
+            )
             return record if self._in_memory else spelled(record)
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.

@@ -28,19 +28,12 @@ class Gate:
         self._action = action
         self._limits = limits
         #: One for each free slot. Taking and giving back are single steps, so that no lock is needed for them.
-        self._slots = deque([None] * limits.max)
+        self.slots = deque([None] * limits.max)
         self._waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
-    def enter(self) -> Waiter | None:
-        """Take a slot, or a place in the queue: then the future says when the slot is yours."""
-        try:
-            self._slots.pop()
-        except IndexError:
-            return self._queue()
-        return None
-
-    def _queue(self) -> Waiter | None:
+    def queue(self) -> Waiter:
+        """Take a place in the queue, when there is no slot to take: the future says when one is yours."""
         limits = self._limits
         with self._lock:
             if len(self._waiters) >= limits.queue:
@@ -57,7 +50,7 @@ class Gate:
 
     def leave(self) -> None:
         """Give the slot back, or on to the first in the queue."""
-        self._slots.append(None)
+        self.slots.append(None)
         if self._waiters:
             self._hand_out()
 
@@ -77,11 +70,11 @@ class Gate:
     def _hand_out(self) -> None:
         """Give free slots to those who wait longest."""
         with self._lock:
-            while self._waiters and self._slots:
+            while self._waiters and self.slots:
                 waiter = self._waiters.popleft()
                 if waiter.done() or waiter.get_loop().is_closed():
                     continue
-                self._slots.pop()
+                self.slots.pop()
                 waiter.get_loop().call_soon_threadsafe(self._hand_over, waiter)
 
     def _hand_over(self, waiter: Waiter) -> None:
@@ -107,28 +100,30 @@ class MemoryRates:
         self._monotonic = monotonic
         self._max_keys = max_keys
         self._next: dict[str, float] = {}
-        self._lock = threading.Lock()
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release
 
     def take(self, key: str, limit: int, per: float) -> float:
-        monotonic = self._monotonic
+        monotonic, acquire, release = self._monotonic, self._acquire, self._release
         now = monotonic()
         # (`with` would take as long as all the rest.)
-        self._lock.acquire()
+        acquire()
         try:
             meters = self._next
-            following = meters.get(key, now)
+            following = meters.get(key, 0.0)
             if following < now:
+                if not following and len(meters) >= self._max_keys:
+                    self._forget(now)
+                    meters = self._next
                 following = now
             following += per / limit
             wait = following - per - now
             if wait > 1e-6:
                 return wait
             meters[key] = following
-            if len(meters) > self._max_keys:
-                self._forget(now)
             return 0.0
         finally:
-            self._lock.release()
+            release()
 
     def _forget(self, now: float) -> None:
         """Drop callers whose calls have all been spread; if none, the oldest half."""

@@ -57,6 +57,7 @@ class Plan:
         "keyed",
         "label",
         "limited",
+        "name",
         "output",
         "rate",
         "repair",
@@ -79,6 +80,7 @@ class Plan:
     ) -> None:
         binding = action.binding
         self.action = action
+        self.name = action.name
         #: Versions of one action are different things to do.
         self.label = f"{action.name}@{action.version}"
         self.surfaces = frozenset(action.supported_surfaces)
@@ -98,7 +100,9 @@ class Plan:
         self.drop_blanks = action.input.drop_blanks if self.repair else None
         self.keyed = action.side_effects != "read"
         self.confirmed = action.requires_confirmation
-        self.rate = action.rate_limit
+        #: How many calls, in how many seconds, and whether for each caller. (A named tuple takes long to take apart.)
+        rate = action.rate_limit
+        self.rate = None if rate is None else (rate.limit, rate.per, rate.by == "caller")
         self.gate = Gate(action.name, action.concurrency) if action.concurrency.max else None
         self.threaded = binding.style in ("sync", "sync_stream")
         #: Whether every call can be interrupted: by a time limit, or because it runs on a thread.

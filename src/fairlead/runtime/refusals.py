@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from fairlead.actions import Catalogue, RateLimit
+from fairlead.actions import Catalogue
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Kind
 from fairlead.schema import Invalid
@@ -35,14 +35,14 @@ def unsupported(name: str, surface: str) -> Failure:
     return Failure(Kind.unsupported, f"Action {name!r} is not offered on the surface {surface!r}.")
 
 
-async def too_often(name: str, rate: RateLimit, wait: float | Awaitable[float]) -> None:
+async def too_often(name: str, limit: int, per: float, wait: float | Awaitable[float]) -> None:
     """Read a meter's answer that is not plainly 0: it may be still to come."""
     if not isinstance(wait, float):
         wait = await wait
     if wait > 0:
         raise Failure(
             Kind.rate_limited,
-            f"Action {name!r} allows {rate.limit} calls in {rate.per:g} seconds. Try again in {wait:.1f} seconds.",
+            f"Action {name!r} allows {limit} calls in {per:g} seconds. Try again in {wait:.1f} seconds.",
             retry_after=wait,
         )
 

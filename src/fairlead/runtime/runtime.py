@@ -109,7 +109,7 @@ class Runtime:
         if idempotency is None:
             idempotency = MemoryIdempotency(monotonic=self.clock.monotonic)
         self._keys = Keys(idempotency, self.redactor)
-        self._rates: RateStore = MemoryRates(self.clock.monotonic) if rates is None else rates
+        self._take = MemoryRates(self.clock.monotonic).take if rates is None else rates.take
         self._confirmations = Confirmations(self.clock, confirmation_ttl, confirmation_secret)
         self._lifespan = Lifespan(services or {})
         self._telemetry: telemetry.Telemetry | None = None
@@ -302,7 +302,12 @@ class Runtime:
         if plan.threaded:
             context._loop, context._loop_thread = asyncio.get_running_loop(), get_ident()
         failure: Failure | None = None
-        invocation = Invocation(context, input) if plan.hooked else None
+        invocation = None
+        if plan.hooked:
+            invocation = _new(Invocation)
+            invocation._context = context
+            invocation._input = input
+            invocation.result = None
         span = self._span(context) if "opentelemetry.sdk" in _MODULES else None
         data: Any = None
         limits: Limits | None = None
@@ -356,18 +361,18 @@ class Runtime:
                         context.logger.warn("Action is deprecated.", plan.deprecated)
                     rate = plan.rate
                     if rate is not None:
-                        limit, per, by = rate
-                        take = self._rates.take
-                        meter = (
-                            f"{action.name}\n{caller or context.caller}" if by == "caller" else action.name
-                        )
+                        limit, per, each = rate
+                        take, meter = self._take, plan.name
+                        if each:
+                            meter = f"{meter}\n{caller or context.caller}"
                         wait = take(meter, limit, per)
                         if wait != 0.0:
-                            await within(context, too_often(action.name, rate, wait), limits)
+                            await within(context, too_often(plan.name, limit, per, wait), limits)
                     if gate is not None:
-                        waiter = gate.enter()
-                        if waiter is not None:
-                            await self._queued(gate, waiter, context, limits or Limits(action))
+                        try:
+                            gate.slots.pop()
+                        except IndexError:
+                            await self._queued(gate, gate.queue(), context, limits or Limits(action))
                         inside = True
                     if token is not None:
                         self._confirmations.spend(token)
@@ -387,8 +392,7 @@ class Runtime:
                     except (ValueError, RecursionError) as error:
                         raise invalid_output(plan.output, error) from error
                     if key is not None:
-                        recorded = self._keys.recorded
-                        kept = recorded(context, data)
+                        kept = self._keys.recorded(context, data)
             except Exception as exc:
                 if key is not None:
                     shared = self._keys.shared(exc)
