@@ -38,6 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: (files[item.path], chance.random()))
 
 
+_numbers = count(1)
 _stores: WeakSet[Store] = WeakSet()
 _opened = Store._close_at_exit
 
@@ -92,23 +93,21 @@ def own_postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def _databases(postgres: Postgres) -> Callable[[], str]:
-    numbers = count(1)
+def _databases(postgres: Postgres) -> Iterator[Callable[[str], object]]:
+    """Runs a statement about databases, over one connection for all tests."""
+    import psycopg
 
-    def create() -> str:
-        name = f"test_{next(numbers)}"
-        postgres.run(f"CREATE DATABASE {name}")
-        return name
-
-    return create
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        yield lambda statement: connection.execute(statement.encode())
 
 
 @pytest.fixture
-def postgres_url(postgres: Postgres, _databases: Callable[[], str]) -> Iterator[str]:
+def postgres_url(postgres: Postgres, _databases: Callable[[str], object]) -> Iterator[str]:
     """The address of an empty database of the test's own."""
-    name = _databases()
+    name = f"test_{next(_numbers)}"
+    _databases(f"CREATE DATABASE {name}")
     yield postgres.url(name)
-    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+    _databases(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
