@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fairlead.pipelines import tree
 from fairlead.pipelines.checking import check_text
-from fairlead.pipelines.expressions import ERRORS, IllTyped, compiled, same, selected, typed
+from fairlead.pipelines.expressions import ERRORS, IllTyped, compiled, selected, typed
 from fairlead.pipelines.parsing import parse
 from fairlead.pipelines.problems import Problems, Source
 from fairlead.pipelines.running import run_all
 from fairlead.pipelines.types import BOOL, INT, NUMBER, STRING, Field, Product, Record, Sum, Type, shown
 from fairlead.pipelines.validating import checker
+from fairlead.schema.fits import same
 from pipeline_texts import EXPRESSION
 from pipeline_values import TYPES, values
 
