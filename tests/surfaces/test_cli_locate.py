@@ -146,7 +146,7 @@ def test_help_of_a_broken_app_still_helps(cli: Cli, here: Path) -> None:
     (here / f"{name}.py").write_text("1/0")
     ran = cli(None, "--app", name, "--help")
     assert ran.code == 1
-    assert "Built-in commands:" in ran.out
+    assert "The project:" in ran.out
     assert "ZeroDivisionError" in ran.err
     assert cli(None, "--app", name, "errors", "CONFLICT").code == 0
 

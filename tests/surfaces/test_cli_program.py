@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,7 +114,7 @@ def test_help_lists_what_is_there(cli: Cli, argv: list[str]) -> None:
         "Actions:",
         "place-order",
         "local-one",
-        "Built-in commands:",
+        "Calls and tasks:",
         "errors",
     ):
         assert text in ran.out
@@ -121,6 +122,14 @@ def test_help_lists_what_is_there(cli: Cli, argv: list[str]) -> None:
         assert text in ran.out
     for text in ("secret-one", "web-only", "--app"):
         assert text not in ran.out
+
+
+def test_help_shows_each_command_once_under_a_heading(cli: Cli) -> None:
+    from fairlead.surfaces.cli.builtin import BUILTINS
+
+    page = cli(shop(), "--help").out.partition("Calls and tasks:")[2]
+    shown = re.findall(r"^  ([a-z]+)  ", page, re.MULTILINE)
+    assert sorted(shown) == sorted(BUILTINS)
 
 
 @pytest.mark.parametrize(

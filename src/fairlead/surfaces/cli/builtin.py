@@ -116,3 +116,13 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "help": Builtin("Print the help of the program or of a command.", "surfaces.cli.standard", "HELP"),
 }
+
+#: The commands as the program's page shows them.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Calls and tasks": ("actions", "run", "json", "tasks", "worker", "chat", "plumb"),
+    "Serving": ("dev", "serve", "mcp", "keys", "audit", "insights"),
+    "For other programs": ("manifest", "openapi", "tools", "client"),
+    "What is kept": ("store", "secrets", "models", "plugin"),
+    "The project": ("init", "doctor", "lint", "diff", "docs", "build", "package", "publish"),
+    "Help": ("errors", "version", "help"),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairlead.surfaces.cli.console import Console, harmless
@@ -19,7 +19,7 @@ _ENVIRONMENT: tuple[Row, ...] = (
 
 
 def root_page(
-    console: Console, program: str, app: App | None, builtins: Iterable[Row], options: Iterable[Row]
+    console: Console, program: str, app: App | None, builtins: Mapping[str, list[Row]], options: Iterable[Row]
 ) -> str:
     """The page of the program: what it can do."""
     page = Page(console)
@@ -27,7 +27,8 @@ def root_page(
     page.usage(f"{program} ACTION [OPTIONS]", f"{program} COMMAND [OPTIONS]")
     if app is not None:
         page.section("Actions", _actions(app))
-    page.section("Built-in commands", builtins)
+    for title, rows in builtins.items():
+        page.section(title, rows)
     page.section("Options", options)
     page.section("Environment", _ENVIRONMENT)
     if app is not None and app.attribution.get("text"):

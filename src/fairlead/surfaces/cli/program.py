@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli import locate
-from fairlead.surfaces.cli.builtin import BUILTINS
+from fairlead.surfaces.cli.builtin import BUILTINS, GROUPS
 from fairlead.surfaces.cli.console import Console
 from fairlead.surfaces.cli.hints import misuse, near_miss, wrong_option
 from fairlead.surfaces.cli.identity import Identity, local
@@ -174,7 +174,7 @@ class Program:
             app = self.find_app(whole=False)
         except Failure as exc:
             failure = exc
-        rows = [(name, command.summary) for name, command in BUILTINS.items()]
+        rows = {title: [(name, BUILTINS[name].summary) for name in names] for title, names in GROUPS.items()}
         options = _OPTIONS if self.owned else (_APP_OPTION, *_OPTIONS)
         self.console.write(root_page(self.console, self.spelled, app, rows, options))
         if failure is not None:
