@@ -80,6 +80,8 @@ class Models:
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        if name is not None and not isinstance(name, str):
+            return name
         full = self._full(name)
         if isinstance(full, Model):
             return full
