@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -139,12 +139,17 @@ class _Run:
         self._policy = agent.policy if not metadata.get(CHAT) else _chatting(agent.policy)
         if around is not None and (left := around.kept.get("left")) is not None:
             self._policy = replace(self._policy, limits=_within(self._policy.limits, left()))
+        if self._operator is not None and not isinstance(self._operator, _TaskOperator):
+            self._operator = _Unhurried(self._operator, self)
 
     async def go(self, prompt: str) -> Any:
         transcript = self._transcript
         token = SESSION.set(self.session)
-        if self._operator is not None:
-            self._let_servers_ask(self._operator)
+        asked = None
+        if isinstance(self._operator, _Unhurried):
+            # While a tool asks somebody, the time of this run stands still, too.
+            asked = OPERATOR.set(self._operator)
+            self._let_servers_ask()
         try:
             self._belt = belt = await self._agent.ready(self._app)
             if self._conversation is None and not transcript:
@@ -159,6 +164,8 @@ class _Run:
             raise
         finally:
             SESSION.reset(token)
+            if asked is not None:
+                OPERATOR.reset(asked)
             self._charge()
             if self._kept is not None:
                 self._hand_over(self._kept, transcript)
@@ -189,6 +196,10 @@ class _Run:
         elif self._driver is not None:
             self._state["spent"] = _spelled(self._driver.spent)
         keep([self._seen(each) if each.calls else each for each in transcript], self._state)
+
+    def still(self) -> AbstractContextManager[None]:
+        """While somebody is asked, whose time is not the run's."""
+        return nullcontext() if self._driver is None else self._driver.watch.still()
 
     def _charge(self) -> None:
         """Let the run that this one is a tool of pay for it."""
@@ -309,10 +320,10 @@ class _Run:
         await _Voice(self._ctx, self.session, self._discreet).asked(ask)
         return await self._operator.clarify(ask)
 
-    def _let_servers_ask(self, operator: Operator) -> None:
+    def _let_servers_ask(self) -> None:
         """Have the questions of MCP servers, where there are any, go to whoever answers the agent's."""
         room = sys.modules.get("fairlead.tools.mcp.elicitation")
-        if room is not None and not isinstance(operator, _TaskOperator):
+        if room is not None:
             room.ELICIT.set(self._elicited)
 
     async def _elicited(self, asked: Any) -> dict[str, Any] | None:
@@ -470,6 +481,22 @@ def _within(limits: Limits, left: Limits) -> Limits:
 
 def _least(one: T | None, other: T | None) -> T | None:
     return other if one is None else one if other is None else min(one, other)
+
+
+class _Unhurried:
+    """Somebody who is asked while the time of the run stands still."""
+
+    def __init__(self, operator: Operator, run: _Run) -> None:
+        self._operator = operator
+        self._run = run
+
+    async def approve(self, ask: Approval) -> Verdict:
+        with self._run.still():
+            return await self._operator.approve(ask)
+
+    async def clarify(self, ask: Clarification) -> str | list[str] | None:
+        with self._run.still():
+            return await self._operator.clarify(ask)
 
 
 class _TaskOperator:

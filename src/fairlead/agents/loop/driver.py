@@ -20,6 +20,7 @@ from fairlead.agents.loop.compaction import Compaction
 from fairlead.agents.loop.extraction import correction, extract
 from fairlead.agents.loop.policy import UNSPENT, Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
+from fairlead.agents.loop.stopwatch import Stopwatch
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
 from fairlead.agents.loop.turns import answered, result_of, taken, unanswered
 from fairlead.agents.models.model import (
@@ -124,14 +125,14 @@ class Driver:
         self._notices: list[str] = []
         #: What goes after the transcript for one step: a reply that did not fit, and why.
         self._aside: list[Message] = []
-        self._started = monotonic() - spent.seconds
+        self.watch = Stopwatch(monotonic, spent.seconds)
         #: Calls that were let through, against the limit.
         self._admitted = spent.calls
 
     @property
     def spent(self) -> Spent:
         """What the run has used so far, with what it had used before it was paused."""
-        return Spent(self.usage, self.iterations, self._admitted, self._monotonic() - self._started)
+        return Spent(self.usage, self.iterations, self._admitted, self.watch.seconds)
 
     def left(self) -> Limits:
         """What the run may still use. Agents that are its tools may use no more."""
@@ -158,7 +159,7 @@ class Driver:
         if limits.seconds is None:
             return await self._run_on()
         try:
-            async with asyncio.timeout(limits.seconds - self.spent.seconds) as limit:
+            async with self.watch.limit(limits.seconds) as limit:
                 return await self._run_on()
         except TimeoutError:
             if not limit.expired():
@@ -557,7 +558,7 @@ class Driver:
             return "tokens"
         if limits.cost is not None and usage.cost >= limits.cost:
             return "cost"
-        if limits.seconds is not None and self._monotonic() - self._started >= limits.seconds:
+        if limits.seconds is not None and self.watch.seconds >= limits.seconds:
             return "seconds"
         return None
 

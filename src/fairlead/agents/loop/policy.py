@@ -36,7 +36,7 @@ class Limits:
     tokens: int | None = None
     #: US dollars.
     cost: float | None = None
-    #: Seconds for the whole run.
+    #: Seconds for the whole run, without those in which it waits for a person.
     seconds: float | None = None
     #: Seconds for one tool; tools that watch over themselves are not held to it.
     tool_seconds: float = 120.0
