@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from environments import BENCHMARKS, SERVE, Environment
@@ -83,7 +83,8 @@ class Host:
         return sum(_resident(pid) for pid in family(self.process.pid))
 
     def close(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # one that could not start is gone already
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
         self._words.close()
 

@@ -70,5 +70,5 @@ site = app.http()
 def working_site() -> object:
     """Serves, and runs tasks too."""
     served = app.http()
-    served.beside = app.tasks.worker(concurrency=200)
+    served.beside.append(app.tasks.worker(concurrency=200))
     return served

@@ -17,6 +17,7 @@ from fairlead.agents.models.model import Message, Usage
 from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.agents.running import CHAT
 from fairlead.failures.runtime import ApiError
+from fairlead.runtime.clock import Clock
 
 
 class Triage(BaseModel):
@@ -279,6 +280,31 @@ async def test_a_person_is_asked_with_what_the_tool_would_get(app: App) -> None:
     assert [(each.tool, each.input, each.agent, each.effects) for each in person.approvals] == [
         ("wipe", {"name": "a"}, "clerk", "destructive")
     ]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_the_time_in_which_a_person_is_asked_is_not_the_runs(tmp_path: Path, inside: bool) -> None:
+    now = 0.0
+    app = App("shop", store=f"sqlite:///{tmp_path}/shop.db", clock=Clock(monotonic=lambda: now))
+
+    class Slow(Person):
+        async def approve(self, ask: Approval) -> Verdict:
+            nonlocal now
+            now += 3600.0
+            return await super().approve(ask)
+
+    @app.action(requires_confirmation=True)
+    async def wipe(name: str) -> str:
+        """Wipe a shelf."""
+        return f"wiped {name}"
+
+    helper = Agent("helper", model=ScriptModel([call("wipe", name="a"), "Wiped."]), tools=["wipe"])
+    app.add(helper.action)
+    OPERATOR.set(person := Slow())
+    asked = call("helper", prompt="Wipe it.") if inside else call("wipe", name="a")
+    agent(app, asked, "Done.", tools=[helper, "wipe"], policy=Policy(limits=Limits(seconds=60.0)))
+    result = await ask(app)
+    assert (result.data, len(person.approvals)) == ("Done.", 1)
 
 
 async def test_nobody_is_asked_about_a_call_that_could_not_be_made(app: App) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
+from functools import cache
 from typing import Annotated, Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from fairlead.actions import Action, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.binding import hints_of
 from fairlead.agents.conversations import ID_PATTERN, LONGEST_ID
+from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.policy import Gate, Policy
 from fairlead.agents.loop.toolset import MARK, Belt
 from fairlead.agents.models.model import Model, Settings
@@ -67,6 +69,9 @@ class Agent:
         self._loop_tools = loop_tools
         #: By app, and what it was made of.
         self._belts: WeakKeyDictionary[App, tuple[tuple[Any, ...], Belt]] = WeakKeyDictionary()
+        #: The one that was last asked for: an agent is mostly run in one app.
+        self._worn: tuple[ref[App], int, Belt] | None = None
+        self._brief: Brief | None = None
         given: dict[str, Any] = {
             "side_effects": "write",
             "idempotency": "non_idempotent",
@@ -92,8 +97,21 @@ class Agent:
         more = copy(self)
         more.instructions = "\n\n".join(each for each in (self.instructions, instructions.strip()) if each)
         more._tools = [*self._tools, *tools]
-        more._belts = WeakKeyDictionary()
+        more._belts, more._worn = WeakKeyDictionary(), None
         return more
+
+    @property
+    def brief(self) -> Brief:
+        """What each run is told; the very same until something of it is changed."""
+        known = self._brief
+        if (
+            known is None
+            or known.instructions is not self.instructions
+            or known.settings is not self.settings
+            or known.output is not self.output
+        ):
+            known = self._brief = Brief(self.instructions, self.settings, self.output)
+        return known
 
     async def ready(self, app: App) -> Belt:
         """What this agent may use in an app now; MCP servers that it uses are connected.
@@ -109,12 +127,17 @@ class Agent:
 
     def belt(self, app: App) -> Belt:
         """What this agent may use in an app. Raises DefinitionError for a tool, or a gate's tool, that there is not."""
-        revision, belt = self._belts.get(app, ((), None))
-        now = (app.catalogue.revision, *(action for server in self._servers for action in server.actions))
-        if belt is None or revision != now:
+        revision, worn = app.catalogue.revision, self._worn
+        if worn is not None and worn[1] == revision and worn[0]() is app:
+            return worn[2]
+        known, belt = self._belts.get(app, ((), None))
+        now = (revision, *(action for server in self._servers for action in server.actions))
+        if belt is None or known != now:
             belt = Belt(self._gathered(app), loop_tools() if self._loop_tools else ())
             self._check_gates(belt)
             self._belts[app] = (now, belt)
+        if not self._servers:  # the tools of remote servers come and go
+            self._worn = ref(app), revision, belt
         return belt
 
     def _check_gates(self, belt: Belt) -> None:
@@ -161,7 +184,7 @@ class Agent:
                 prompt: What to do, or the answer to what the agent asked.
                 conversation: The one to go on with; a new id begins one. Without it, nothing is kept.
             """
-            return await self._run(prompt, conversation, ctx)
+            return await _run()(self, prompt, conversation, ctx)
 
         return ask
 
@@ -180,7 +203,7 @@ class Agent:
             made = function(**values, **({} if context is None else {context: ctx}))
             if inspect.isawaitable(made):
                 made = await made
-            return await self._run(_prompt(made, values), conversation, ctx)
+            return await _run()(self, _prompt(made, values), conversation, ctx)
 
         annotations = {name: hint for name, hint in hints.items() if name != context} | {"ctx": Context}
         named = [_keyword(each, annotations) for each in inputs.values()]
@@ -196,10 +219,13 @@ class Agent:
         ask.__wrapped__ = function  # type: ignore[attr-defined]
         return ask
 
-    async def _run(self, prompt: str, conversation: str | None, ctx: Context) -> Any:
-        from fairlead.agents.running import run
 
-        return await run(self, prompt, conversation, ctx)
+@cache
+def _run() -> Callable[[Agent, str, str | None, Context], Coroutine[Any, Any, Any]]:
+    """What runs agents, which is only read where one is run."""
+    from fairlead.agents.running import run
+
+    return run
 
 
 def _keyword(parameter: inspect.Parameter, annotations: Mapping[str, Any]) -> inspect.Parameter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,18 +12,18 @@ from fairlead import _json
 from fairlead.agents.asking import Book, root
 from fairlead.agents.conversations import OpenConversation, redacted
 from fairlead.agents.loop.driver import Driver
-from fairlead.agents.loop.policy import Exit, Limits, Outcome, Policy, Spent
-from fairlead.agents.loop.state import TaskState
+from fairlead.agents.loop.policy import UNSPENT, Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted, not_kept
 from fairlead.agents.loop.turns import answered, unanswered
 from fairlead.agents.models.model import Message, ToolCall, Usage
-from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
+from fairlead.agents.operator import OPERATOR, Approval, Clarification, Operator, Verdict
 from fairlead.agents.secrecy import discreet, opened, sealed
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
 from fairlead.failures.host import ClarifyRequested, ContextOverflow, MaxIterationsReached
 from fairlead.failures.runtime import BudgetExceeded, MaxToolCalls, ToolDenied
 from fairlead.runtime import App, Context
+from fairlead.runtime.durable import Durable
 from fairlead.runtime.events import READY
 from fairlead.tools.session import SESSION, Session
 
@@ -68,7 +68,7 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
     app = ctx.runtime
     if not isinstance(app, App):
         raise Failure(Kind.misconfigured, "An agent needs an App: a bare Runtime knows no models.")
-    around = SESSION.get()
+    around, task = SESSION.get(), ctx.task
     if around is not None and around.kept.get("depth", 0) >= _DEEPEST:
         raise Failure(
             Kind.exhausted,
@@ -78,32 +78,41 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
     if id is None and around is not None:
         # An agent that is another's tool: kept with it, if that is.
         id = f"{around.id}.{CALL.get()}" if around.kept.get("durable") else None
-    elif id is None and ctx.task is not None:
-        id = root(ctx.task).id
+    elif id is None and task is not None:
+        id = root(task).id
     if id is None:
-        return await _Run(agent, app, ctx, None).go(prompt)
-    task, run = ("", 0) if ctx.task is None else (ctx.task.id, ctx.task.run)
-    async with app.conversations.open(id, agent.name, ctx.caller, task=task, run=run) as conversation:
-        return await _Run(agent, app, ctx, conversation).go(prompt)
+        return await _Run(agent, app, ctx, None, around, task).go(prompt)
+    number, at = ("", 0) if task is None else (task.id, task.run)
+    async with app.conversations.open(id, agent.name, ctx.caller, task=number, run=at) as conversation:
+        return await _Run(agent, app, ctx, conversation, around, task).go(prompt)
 
 
 class _Run:
     """What one run has at hand."""
 
-    def __init__(self, agent: Agent, app: App, ctx: Context, conversation: OpenConversation | None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        app: App,
+        ctx: Context,
+        conversation: OpenConversation | None,
+        around: Session | None,
+        task: Durable | None,
+    ) -> None:
+        metadata = ctx.metadata
         self._agent = agent
         self._app = app
         self._ctx = ctx
         self._conversation = conversation
-        self._task = None if ctx.task is None else root(ctx.task)
+        self._task = None if task is None else root(task)
         #: The run that this one is a tool of.
-        self._around = SESSION.get()
+        self._around = around
         #: Who keeps what is said, where no conversation does. What an agent that is a tool says is not theirs.
-        alone = conversation is None and self._around is None
-        self._kept: Keeper | None = ctx.metadata.get(TRANSCRIPT) if alone else None
+        alone = conversation is None and around is None and metadata
+        self._kept: Keeper | None = metadata.get(TRANSCRIPT) if alone else None
         #: Those who are tools of another have their own model, whatever was chosen for that one.
-        self._model = agent.model if self._around is not None else _chosen(ctx) or agent.model
-        said, known = (ctx.metadata.get(HISTORY) if alone else None) or ((), {})
+        self._model = agent.model if around is not None else _chosen(ctx) or agent.model
+        said, known = (metadata.get(HISTORY) if alone else None) or ((), {})
         self._transcript: list[Message] = list(said) if conversation is None else conversation.transcript
         state: dict[str, Any] = dict(known) if conversation is None else conversation.state
         self._state = state
@@ -116,7 +125,7 @@ class _Run:
                 "approved": set(state.get("approved", ())),
                 "durable": conversation is not None,
                 "toolbox": state.get("toolbox", []),
-                "depth": 0 if self._around is None else self._around.kept.get("depth", 0) + 1,
+                "depth": 0 if around is None else around.kept.get("depth", 0) + 1,
             },
         )
         self._belt: Belt | None = None
@@ -127,30 +136,39 @@ class _Run:
             self._book = Book(self._task, state.setdefault("questions", {}))
             if self._operator is None:
                 self._operator = _TaskOperator(self._book)
-        self._policy = _policy(agent.policy, ctx)
-        if self._around is not None and (left := self._around.kept.get("left")) is not None:
+        self._policy = agent.policy if not metadata.get(CHAT) else _chatting(agent.policy)
+        if around is not None and (left := around.kept.get("left")) is not None:
             self._policy = replace(self._policy, limits=_within(self._policy.limits, left()))
+        if self._operator is not None and not isinstance(self._operator, _TaskOperator):
+            self._operator = _Unhurried(self._operator, self)
 
     async def go(self, prompt: str) -> Any:
         transcript = self._transcript
         token = SESSION.set(self.session)
-        self._let_servers_ask()
+        asked = None
+        if isinstance(self._operator, _Unhurried):
+            # While a tool asks somebody, the time of this run stands still, too.
+            asked = OPERATOR.set(self._operator)
+            self._let_servers_ask()
         try:
             self._belt = belt = await self._agent.ready(self._app)
-            await self._heard(prompt, transcript)
+            if self._conversation is None and not transcript:
+                transcript.append(Message("user", prompt))
+            else:
+                await self._heard(prompt, transcript)
             driver = self._driver = self._made(transcript, belt)
             self.session.kept["left"] = driver.left
-            outcome = await driver.run()
-            return await self._answer(outcome, transcript)
+            return await self._answer(await driver.run(), transcript)
         except BaseException:
             await self._gave_way(transcript)
             raise
         finally:
             SESSION.reset(token)
+            if asked is not None:
+                OPERATOR.reset(asked)
             self._charge()
             if self._kept is not None:
-                self._noted()
-                self._kept([self._seen(each) for each in transcript], self._state)
+                self._hand_over(self._kept, transcript)
 
     async def _gave_way(self, transcript: list[Message]) -> None:
         """Write down what is not yet, of a run that did not come to its end."""
@@ -170,6 +188,19 @@ class _Run:
             self._noted()
             await conversation.note()
 
+    def _hand_over(self, keep: Keeper, transcript: list[Message]) -> None:
+        """Give what was said to whoever keeps it. What was used counts only where the run goes on with an answer."""
+        self._noted_tools()
+        if "awaiting" not in self._state:
+            self._state.pop("spent", None)
+        elif self._driver is not None:
+            self._state["spent"] = _spelled(self._driver.spent)
+        keep([self._seen(each) if each.calls else each for each in transcript], self._state)
+
+    def still(self) -> AbstractContextManager[None]:
+        """While somebody is asked, whose time is not the run's."""
+        return nullcontext() if self._driver is None else self._driver.watch.still()
+
     def _charge(self) -> None:
         """Let the run that this one is a tool of pay for it."""
         if self._around is not None and self._driver is not None:
@@ -188,20 +219,14 @@ class _Run:
             session=self.session,
             listener=_Voice(ctx, self.session, self._discreet),
             monotonic=app.clock.monotonic,
-            system=agent.instructions,
-            settings=agent.settings,
-            output=agent.output,
+            brief=agent.brief,
             keep=None if self._conversation is None else self._keep,
             ask=None if self._operator is None else self._ask,
-            state=TaskState(self._policy.nudges),
             spent=_spent(self._state.get("spent")),
         )
 
     async def _heard(self, prompt: str, transcript: list[Message]) -> None:
         """Take in what was said: the answer to a question, a new message, or one that was taken in before."""
-        if self._conversation is None and not transcript:
-            transcript.append(Message("user", prompt))
-            return
         open_calls = unanswered(transcript)
         awaiting = self._state.pop("awaiting", None)
         conversation = self._conversation
@@ -298,7 +323,7 @@ class _Run:
     def _let_servers_ask(self) -> None:
         """Have the questions of MCP servers, where there are any, go to whoever answers the agent's."""
         room = sys.modules.get("fairlead.tools.mcp.elicitation")
-        if room is not None and self._operator is not None and not isinstance(self._operator, _TaskOperator):
+        if room is not None:
             room.ELICIT.set(self._elicited)
 
     async def _elicited(self, asked: Any) -> dict[str, Any] | None:
@@ -324,16 +349,19 @@ class _Run:
 
     def _noted(self) -> None:
         """Bring the state up to what goes with the last message."""
+        self._noted_tools()
+        if self.session.kept.get("ended"):
+            self._state["ended"] = True
+        if self._driver is not None:
+            self._state["spent"] = _spelled(self._driver.spent)
+
+    def _noted_tools(self) -> None:
         state, session = self._state, self.session
         state["todo"] = session.todo
         if session.kept["approved"]:
             state["approved"] = sorted(session.kept["approved"])
         if session.kept["toolbox"]:
             state["toolbox"] = session.kept["toolbox"]
-        if session.kept.get("ended"):
-            state["ended"] = True
-        if self._driver is not None:
-            state["spent"] = _spelled(self._driver.spent)
 
     async def _answer(self, outcome: Outcome, transcript: list[Message]) -> Any:
         ask = outcome.clarification
@@ -349,9 +377,10 @@ class _Run:
                 self._state["awaiting"] = _question(ask)
             await self._conversation.note()
         self._tell(outcome)
-        failure = self._failure(outcome)
-        if failure is not None:
-            raise failure
+        if outcome.exit is not Exit.final_response:
+            failure = self._failure(outcome)
+            if failure is not None:
+                raise failure
         return outcome.text if self._agent.output is None else outcome.value
 
     async def _kept_late(self, ask: Clarification, transcript: list[Message]) -> None:
@@ -408,16 +437,16 @@ def _over(outcome: Outcome, details: dict[str, Any], policy: Policy) -> Failure:
     )
 
 
-def _policy(policy: Policy, ctx: Context) -> Policy:
-    if not ctx.metadata.get(CHAT):
-        return policy
+def _chatting(policy: Policy) -> Policy:
     return replace(policy, stop_on_rejection=True, dedupe_notice=True, wrap_up=True)
 
 
 def _chosen(ctx: Context) -> str | None:
     """The model that the gateway was told to use. It stands in what the gateway vouches for, where callers cannot."""
     auth = ctx.auth
-    if not isinstance(auth, Mapping) or auth.get("type") != "gateway":
+    if auth is None or (type(auth) is not dict and not isinstance(auth, Mapping)):
+        return None
+    if auth.get("type") != "gateway":
         return None
     model = auth.get("model")
     return model if isinstance(model, str) else None
@@ -440,9 +469,9 @@ def _spelled(spent: Spent) -> dict[str, Any]:
     }
 
 
-def _spent(kept: Mapping[str, Any] | None) -> Spent | None:
-    """What the run had used when it was paused; None for one that begins."""
-    return None if kept is None else Spent(**{**kept, "usage": Usage(*kept["usage"])})
+def _spent(kept: Mapping[str, Any] | None) -> Spent:
+    """What the run had used when it was paused."""
+    return UNSPENT if kept is None else Spent(**{**kept, "usage": Usage(*kept["usage"])})
 
 
 def _within(limits: Limits, left: Limits) -> Limits:
@@ -452,6 +481,22 @@ def _within(limits: Limits, left: Limits) -> Limits:
 
 def _least(one: T | None, other: T | None) -> T | None:
     return other if one is None else one if other is None else min(one, other)
+
+
+class _Unhurried:
+    """Somebody who is asked while the time of the run stands still."""
+
+    def __init__(self, operator: Operator, run: _Run) -> None:
+        self._operator = operator
+        self._run = run
+
+    async def approve(self, ask: Approval) -> Verdict:
+        with self._run.still():
+            return await self._operator.approve(ask)
+
+    async def clarify(self, ask: Clarification) -> str | list[str] | None:
+        with self._run.still():
+            return await self._operator.clarify(ask)
 
 
 class _TaskOperator:

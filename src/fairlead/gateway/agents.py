@@ -118,7 +118,7 @@ class Agents:
         Raises:
             AgentNotFound: there is none, or none that the caller may know of.
         """
-        agent = await self._find(id)
+        agent = self._remembered(id) or await self._find(id)
         if agent is None or (caller.agents is not None and id not in caller.agents):
             raise AgentNotFound
         if agent.owner != caller.owner and agent.visibility == "private":
@@ -177,11 +177,17 @@ class Agents:
         rows = await self._app.store.read(lambda tx: tx.all(SQL.agents_on, instance=instance))
         return frozenset(id for (id,) in rows)
 
-    async def _find(self, id: str) -> GatewayAgent | None:
+    def _remembered(self, id: str) -> GatewayAgent | None:
         known = self._known.get(id)
+        if known is None or known[1].action is not self._app.get(id):
+            return None
+        return known[1] if known[0] > self._app.clock.monotonic() else None
+
+    async def _find(self, id: str) -> GatewayAgent | None:
+        known = self._remembered(id)
+        if known is not None:
+            return known
         action = self._app.get(id)
-        if known is not None and known[1].action is action and known[0] > self._app.clock.monotonic():
-            return known[1]
         if not self._heard:
             self._heard = True
             self._app.store.listen(AGENTS, self._known.clear)

@@ -27,7 +27,7 @@ _EVERY: Final = 1.0
 #: Lines that wait to be written; of strangers, who cost us nothing more than that.
 _MOST_WAITING: Final = 10_000
 #: With so many the writing does not wait.
-_MANY: Final = 250
+_MANY: Final = 1000
 _MOST_STRANGERS: Final = 100
 #: How long lines are kept, in seconds and in number.
 KEPT_FOR: Final = 90 * 86400.0
@@ -244,7 +244,7 @@ def _line(noted: _Noted) -> dict[str, Any]:
     return {
         "id": _id(at) + random_id()[:8],
         "at": at,
-        "owner": "" if caller is None else writable(caller.owner),
+        "owner": "" if caller is None else _short(caller.owner, None),
         "key_id": "" if caller is None else caller.key,
         "endpoint": endpoint,
         "agent": agent,
@@ -275,9 +275,14 @@ def _id(moment: float) -> str:
 def _about(params: Mapping[str, str]) -> tuple[str | None, str | None]:
     """The agent that a path names, and what else it names last."""
     agent = params.get("agentId") or params.get("agent")
+    if agent is not None and len(params) == 1:
+        return _short(agent), None
     others = [value for name, value in params.items() if name not in ("agentId", "agent")]
     return _short(agent), _short(others[-1] if others else None)
 
 
-def _short(text: str | None) -> str | None:
-    return None if text is None else writable(text[:_LONGEST])
+def _short(text: str | None, most: int | None = _LONGEST) -> str | None:
+    if text is None:
+        return None
+    # What can be printed in ASCII is written as it is.
+    return text[:most] if text.isascii() and text.isprintable() else writable(text[:most])

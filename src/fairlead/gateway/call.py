@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead._json import DEEPEST, is_deep, loads
@@ -47,17 +48,18 @@ class Caller:
         return {"type": "gateway", "id": self.key, "permissions": list(self.permissions)}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A whole answer. `data` is put into the success envelope, unless it is `flat`."""
 
     data: Any = None
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     #: Beside `success` and `data`.
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = MappingProxyType({})
     #: Whether `data` is the body as it is; None is no body at all.
     flat: bool = False
+    #: The id of what was made; where it is not said, `data` is searched for it.
+    made: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ class Call:
 
     def wants_events(self) -> bool:
         """Whether the client asked for a stream by name."""
-        return "text/event-stream" in self.request.headers.get("accept", "").lower()
+        accept = self.request.raw.get(b"accept")
+        return accept is not None and b"text/event-stream" in accept.lower()
 
     def flag(self, name: str) -> bool:
         return self.request.query.get(name, "").lower() in _YES

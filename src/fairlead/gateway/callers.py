@@ -59,6 +59,10 @@ class _Purse:
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+#: Until when it counts, when the key expires, and whose it is.
+_Known = tuple[float, float | None, Caller]
+
+
 class Callers:
     """Knows keys and tokens, and counts requests over all processes."""
 
@@ -66,12 +70,26 @@ class Callers:
         self._app = app
         self._owner = owner
         self._resolvers = resolvers
-        self._known: dict[str, tuple[float, float | None, Caller]] = {}
+        self._known: dict[str, _Known] = {}
+        #: The same by the hash of the whole header that a key came in: what it says was read before.
+        self._headers: dict[bytes, _Known] = {}
         self._purses: dict[tuple[str, str], _Purse] = {}
         self._rates: DurableRates | None = None
         self._heard = False
         #: Grows whenever keys change: what was looked up before that is not remembered.
         self._era = 0
+
+    def known(self, request: Request) -> Caller | None:
+        """Who calls, if the same `Authorization` header was seen a moment ago with a key in it."""
+        header = request.raw.get(b"authorization")
+        if header is None:
+            return None
+        known = self._headers.get(hashlib.sha256(header).digest())
+        if known is None or known[0] < self._app.clock.monotonic():
+            return None
+        if known[1] is not None and known[1] <= self._app.clock.time():
+            return None
+        return known[2]
 
     async def of(self, request: Request, *, of_agent: bool = False) -> Caller:
         """Who makes this request. Keys of an agent's own open some addresses only.
@@ -101,8 +119,22 @@ class Callers:
         if token.startswith(OF_AGENT) and not of_agent:
             raise InvalidToken("A key of an agent's own is for A2A and MCP. Use a key of its caller's here.")
         if token.startswith(("oag_", OF_AGENT)):
-            return await self._by_key(token)
+            caller = await self._by_key(token)
+            if not of_agent:
+                self._remember(request.raw[b"authorization"], token)
+            return caller
         return await self._by_token(request)
+
+    def _remember(self, header: bytes, token: str) -> None:
+        """Know the header again; keys that change meanwhile are forgotten on another thread."""
+        era = self._era
+        known = self._known.get(hashlib.sha256(token.encode()).hexdigest())
+        if known is not None:
+            if len(self._headers) >= _MOST:
+                self._headers.clear()
+            self._headers[hashlib.sha256(header).digest()] = known
+        if era != self._era:
+            self._headers.clear()
 
     def counted(self, caller: Caller, endpoint: str) -> bool:
         """Count a request of a caller to an endpoint, if that can be done without asking the store."""
@@ -152,7 +184,7 @@ class Callers:
             raise InvalidToken("The key has expired. Ask for a new one.")
         return known[2]
 
-    async def _looked_up(self, hashed: str) -> tuple[float, float | None, Caller]:
+    async def _looked_up(self, hashed: str) -> _Known:
         store = self._app.store
         if not self._heard:
             self._heard = True
@@ -181,6 +213,7 @@ class Callers:
         """On any thread."""
         self._era += 1
         self._known.clear()
+        self._headers.clear()
 
     async def _by_token(self, request: Request) -> Caller:
         if not self._resolvers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fairlead.gateway.call import Answer, Caller
 from fairlead.gateway.routing import Match
@@ -11,10 +11,6 @@ from fairlead.surfaces.http.asgi import Message, Request, Send
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
 
-#: Where a request's scope says who makes it, once that is known.
-CALLER: Final = "fairlead.caller"
-#: Where it says the id of what it made.
-MADE: Final = "fairlead.made"
 #: Under which names answers tell the id of what was made, the most telling first.
 _IDS: Final = (
     "delivery_id",
@@ -35,48 +31,69 @@ NOWHERE: Final = "none"
 class Exchange:
     """Sees a request's answer pass."""
 
-    __slots__ = ("_began", "_found", "_gateway", "_request", "_request_id", "_send", "_status")
+    __slots__ = (
+        "_began",
+        "_found",
+        "_gateway",
+        "_request",
+        "_send",
+        "caller",
+        "made",
+        "request_id",
+        "status",
+    )
 
     def __init__(
         self, gateway: Gateway, request: Request, request_id: str, found: Match | list[str] | None, send: Send
     ) -> None:
         self._gateway = gateway
         self._request = request
-        self._request_id = request_id
+        self.request_id = request_id
         self._found = found if isinstance(found, Match) else None
         self._send = send
-        self._status = GONE
+        #: What it was answered with.
+        self.status = GONE
+        #: Who makes it, once that is known.
+        self.caller: Caller | None = None
+        #: The id of what it made.
+        self.made: str | None = None
         self._began = gateway.app.clock.monotonic()
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
         await self._send(message)
+
+    async def whole(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send a whole answer."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
 
     def ended(self) -> None:
         """Count it and write it down."""
-        gateway, found, request = self._gateway, self._found, self._request
+        gateway, found, request, caller = self._gateway, self._found, self._request, self.caller
         endpoint = NOWHERE if found is None else found.route.name
-        gateway.metrics.request(endpoint, self._status, gateway.app.clock.monotonic() - self._began)
+        gateway.metrics.request(endpoint, self.status, gateway.app.clock.monotonic() - self._began)
         if found is None or not found.route.counted:
             return  # what comes many times a second says nothing
-        caller: Any = request.scope.get(CALLER)
-        known = caller if isinstance(caller, Caller) and caller.owner else None
         gateway.audit.note(
-            known,
+            caller if caller is not None and caller.owner else None,
             request.method,
             endpoint,
-            self._status,
+            self.status,
             params=found.params,
-            request_id=self._request_id,
+            request_id=self.request_id,
             address=request.client,
-            made=request.scope.get(MADE),
+            made=self.made,
         )
 
 
-def made_by(answer: Any) -> str | None:
+def made_by(answer: Answer) -> str | None:
     """The id of what an answer says was made, if it says so."""
-    data = answer.data if isinstance(answer, Answer) else None
+    if answer.made is not None:
+        return answer.made
+    data = answer.data
     if type(data) is dict:
         for name in _IDS:
             if type(id := data.get(name)) is str:

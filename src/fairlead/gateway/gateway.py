@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
@@ -28,9 +28,9 @@ from fairlead.failures.gateway import (
     PayloadTooLarge,
     RateLimited,
 )
-from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route, Served
+from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route
 from fairlead.gateway.callers import Callers, origin
-from fairlead.gateway.exchange import CALLER, MADE, Exchange, made_by
+from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Streams
 from fairlead.gateway.turns import in_time
@@ -75,7 +75,9 @@ MODULES: Final = (
 #: Kinds of failures that are ours, and none of a caller's business.
 _OUR_OWN: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal, Kind.unserializable})
 Headers = tuple[tuple[bytes, bytes], ...]
-_REQUEST_ID: Final = re.compile(r"[\w.:+/=-]{1,128}", re.ASCII)
+_REQUEST_ID: Final = re.compile(rb"[\w.:+/=-]{1,128}")
+#: Who comes without a key, where none is needed.
+_STRANGER: Final = Caller("")
 
 
 class GatewayOptions(TypedDict, total=False):
@@ -213,12 +215,11 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        request_id = _request_id(request, self.app)
         found = self._router.find(scope["method"], _path(scope))
         self.in_flight += 1
-        exchange = Exchange(self, request, request_id, found, send)
+        exchange = Exchange(self, request, _request_id(request, self.app), found, send)
         try:
-            await self._serve(request, request_id, found, receive, exchange.send)
+            await self._serve(request, exchange, found, receive)
         except Disconnected:
             pass
         finally:
@@ -226,53 +227,57 @@ class Gateway:
             exchange.ended()
 
     async def _serve(
-        self, request: Request, request_id: str, found: Match | list[str] | None, receive: Receive, send: Send
+        self, request: Request, exchange: Exchange, found: Match | list[str] | None, receive: Receive
     ) -> None:
-        headers: Headers = ((b"x-request-id", request_id.encode()),)
+        headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
         try:
             if isinstance(found, list):
                 headers = (*headers, (b"allow", ", ".join(found).encode()))
                 raise InvalidParam(f"This address takes {', '.join(found)}.")
             if found is None:
                 raise AgentNotFound("There is nothing at this address.")
-            call = await self._admitted(request, request_id, found, receive)
+            call = await self._admitted(request, exchange, found, receive)
             answering = found.route.handler(call)
             answer = await (answering if found.route.raw else while_connected(answering, receive))
         except Failure as failure:
-            await self._refuse(failure, request, found, headers, send)
+            await self._refuse(failure, request, found, headers, exchange)
         except Disconnected:
             raise
         except Exception as exc:
             at = f" at {found.route.name}" if isinstance(found, Match) else ""
             report(f"The gateway failed{at}.")
-            await self._refuse(from_exception(exc), request, found, headers, send)
+            await self._refuse(from_exception(exc), request, found, headers, exchange)
         else:
-            request.scope[MADE] = made_by(answer)
-            if isinstance(answer, Frames):
+            if isinstance(answer, Answer):
+                exchange.made = made_by(answer)
+                await _reply(answer, headers, exchange)
+            elif isinstance(answer, Frames):
                 with self.metrics.streaming():
-                    await _stream(answer, headers, receive, send)
+                    await _stream(answer, headers, receive, exchange.send)
             elif isinstance(answer, Content):
-                await _content(answer, headers, receive, send)
-            elif isinstance(answer, Served):
-                await answer.app(request.scope, receive, _adding(headers, send))
+                await _content(answer, headers, receive, exchange.send)
             else:
-                await _reply(answer, headers, send)
+                await answer.app(request.scope, receive, _adding(headers, exchange.send))
 
-    async def _admitted(self, request: Request, request_id: str, found: Match, receive: Receive) -> Call:
+    async def _admitted(self, request: Request, exchange: Exchange, found: Match, receive: Receive) -> Call:
         """Read the request, of a caller who may make it."""
         route = found.route
         if b"%00" in request.scope.get("query_string", b""):
             raise InvalidParam("The query holds the character NUL, which is part of no name.")
-        caller = Caller("") if route.open else await self.callers.of(request, of_agent=route.of_agent)
-        request.scope[CALLER] = caller
-        # Those who need no key are told apart by where they come from.
-        who = Caller(f"from {origin(request.client)}") if route.open else caller
+        if route.open:
+            caller = _STRANGER
+            # Those who need no key are told apart by where they come from.
+            who = Caller(f"from {origin(request.client)}")
+        else:
+            known = None if route.of_agent else self.callers.known(request)
+            who = caller = known or await self.callers.of(request, of_agent=route.of_agent)
+        exchange.caller = caller
         if self.in_flight > self.most:
             raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
         if route.counted and not self.callers.counted(who, route.name):
             await self.callers.count(who, route.name, self.per_minute)
         if route.raw:
-            return Call(self, request, caller, found.params, request_id, receive)
+            return Call(self, request, caller, found.params, exchange.request_id, receive)
         try:
             request.body = await in_time(read_body(request.scope, receive, route.body), self.patience)
         except TimeoutError:
@@ -281,7 +286,7 @@ class Gateway:
         except Failure:
             words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
             raise PayloadTooLarge(words) from None
-        return Call(self, request, caller, found.params, request_id)
+        return Call(self, request, caller, found.params, exchange.request_id)
 
     async def _refuse(
         self,
@@ -289,20 +294,20 @@ class Gateway:
         request: Request,
         found: Match | list[str] | None,
         headers: Headers,
-        send: Send,
+        exchange: Exchange,
     ) -> None:
         failure = _told(failure)
         pause = wire.retry_after(failure)
         if pause is not None:
             headers = (*headers, (b"retry-after", b"%d" % pause))
         if isinstance(found, Match) and found.route.refused is not None:
-            await _reply(found.route.refused(self, request, failure), headers, send)
+            await _reply(found.route.refused(self, request, failure), headers, exchange)
             return
         told = wire.render(failure, headers[0][1].decode(), self.app.redactor)
         status = wire.http_status(failure)
         if status == 401:
             headers = (*headers, (b"www-authenticate", b"Bearer"))
-        await respond(send, status, encode(told), JSON, headers)
+        await respond(exchange.send, status, encode(told), JSON, headers)
 
 
 def _told(failure: Failure) -> Failure:
@@ -320,17 +325,13 @@ def routes() -> list[Route]:
     return [route for name in MODULES for route in import_module(f"fairlead.gateway.{name}").ROUTES]
 
 
-async def _reply(answer: Answer, headers: Headers, send: Send) -> None:
-    if answer.flat and answer.data is None:
-        await send(
-            {"type": "http.response.start", "status": answer.status, "headers": [*headers, *answer.headers]}
-        )
-        await send({"type": "http.response.body", "body": b""})
-        return
-    told: Mapping[str, Any] = (
-        answer.data if answer.flat else {"success": True, "data": answer.data, **answer.more}
-    )
-    await respond(send, answer.status, encode(told), JSON, (*headers, *answer.headers))
+def _reply(answer: Answer, headers: Headers, exchange: Exchange) -> Awaitable[None]:
+    data, status, more_headers, more, flat, _ = answer
+    if flat and data is None:
+        return exchange.whole(status, b"", [*headers, *more_headers])
+    body = encode(data if flat else {"success": True, "data": data, **more})
+    fixed = ((b"content-type", JSON), (b"content-length", b"%d" % len(body)))
+    return exchange.whole(status, body, [*fixed, *headers, *more_headers])
 
 
 async def _stream(answer: Frames, headers: Headers, receive: Receive, send: Send) -> None:
@@ -375,8 +376,10 @@ def _adding(headers: Headers, send: Send) -> Send:
 
 
 def _request_id(request: Request, app: App) -> str:
-    given = request.headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else app.new_id()
+    given = request.raw.get(b"x-request-id")
+    if given is None or not _REQUEST_ID.fullmatch(given):
+        return app.new_id()
+    return given.decode()
 
 
 def _path(scope: Scope) -> str:

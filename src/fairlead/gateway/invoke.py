@@ -50,7 +50,7 @@ async def invoke_agent(call: Call) -> Answer | Frames:
             await key.settled(last)
     if last.failure is not None and not isinstance(last.failure, AgentReplyError):
         raise last.failure
-    return Answer(answer_of(turn, last))
+    return Answer(answer_of(turn, last), made=turn.context_id)
 
 
 def answer_of(turn: Turn, last: Ended) -> dict[str, Any]:
@@ -111,11 +111,11 @@ async def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn
         call.caller,
         message,
         given or turns.new_context(),
-        continued=given is not None,
-        message_id=key_of(body) or new_id(),
-        metadata=metadata_of(body),
-        attachments=() if body.get("attachments") is None else await files_of(call, body),
-        timeout=_wait(body),
+        given is not None,
+        key_of(body) or new_id(),
+        metadata_of(body),
+        () if body.get("attachments") is None else await files_of(call, body),
+        _wait(body),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead._json import encode
@@ -123,10 +123,10 @@ async def _asked(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> _Aske
     if previous is not None:
         turn = _after(turn, await _left(call, previous, agent))
     if conversation is not None:
-        turn = replace(turn, context_id=conversation, continued=True)
+        turn = turn._replace(context_id=conversation, continued=True)
     if turn.continued or agent.action is None:
         # Whoever keeps what was said takes in what is new, as one message.
-        turn = replace(turn, message=folded(turn.history, prompt), history=())
+        turn = turn._replace(message=folded(turn.history, prompt), history=())
     if turn.continued:
         await call.gateway.recorder.opened(turn)
     turns.check(turn)
@@ -141,14 +141,14 @@ def _after(turn: Turn, entry: Entry) -> Turn:
     assert record is not None
     if record["context_id"] != entry.task.id or turn.agent.action is None:
         # It was one of a conversation, which is kept elsewhere.
-        return replace(turn, context_id=record["context_id"], continued=True)
+        return turn._replace(context_id=record["context_id"], continued=True)
     if "said" in record:
         known = tuple(read(each) for each in record["said"])
     else:
         known = (Message("user", record["message"]),)
         if record["state"] == State.completed:
             known = (*known, Message("assistant", record["text"]))
-    return replace(turn, history=(*known, *turn.history), state=record.get("kept", {}))
+    return turn._replace(history=(*known, *turn.history), state=record.get("kept", {}))
 
 
 async def _left(call: Call, id: str, agent: GatewayAgent | None = None) -> Entry:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: Records that wait to be written, at most; whoever comes then waits for room before the agent is asked.
 MOST: Final = 10_000
 #: Seconds in which records gather, and until a store that was away is tried again.
-_GATHERING: Final = 0.02
+_GATHERING: Final = 0.05
 _AGAIN: Final = 0.5
 #: Seconds that a context is looked for which another process may be about to write.
 _PATIENCE: Final = 1.0
@@ -211,7 +211,7 @@ class Recorder:
             told = _told(record, self._app.redactor)
             row = [record.id, turn.agent.id, turn.caller.owner, record.begun, told]
             spelled = dumps(row)
-            return writable(dumps(_writable(row)) if "\\u0000" in spelled else spelled)
+            return dumps(_writable(row)) if "\\u0000" in spelled else spelled
         except Exception:
             report("An invoke could not be recorded.")
             return None

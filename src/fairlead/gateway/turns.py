@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from types import coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from types import MappingProxyType, coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from fairlead._json import dumps, loads
 from fairlead.actions import Action
@@ -26,6 +24,7 @@ from fairlead.failures.gateway import (
 )
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import Caller
+from fairlead.runtime.clock import random_id
 from fairlead.surfaces.http.disconnect import carried_on
 from fairlead.surfaces.talking import CONVERSATION
 
@@ -41,8 +40,7 @@ T = TypeVar("T")
 RESERVED: Final = frozenset({"protocol", "caller_owner_id", "target_agent_id", "delivery_principal"})
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What an agent is asked."""
 
     agent: GatewayAgent
@@ -53,19 +51,18 @@ class Turn:
     #: Whether the channel was there before, and what was said in it counts.
     continued: bool = False
     message_id: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = MappingProxyType({})
     attachments: tuple[Mapping[str, Any], ...] = ()
     #: Seconds.
     timeout: float | None = None
     #: What was said before, where the caller keeps it, and the state that goes with it.
     history: tuple[Message, ...] = ()
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = MappingProxyType({})
     #: The id of the task that it leaves behind, where it is not one of the gateway's choice.
     record_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """A piece of what an agent says: some of its answer, or some of its thoughts."""
 
     text: str = ""
@@ -74,8 +71,7 @@ class Said:
     activity: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a turn ended. A failure of the agent's own is a text of its own."""
 
     text: str = ""
@@ -95,12 +91,21 @@ def new_context() -> str:
     return f"ch-{new_id()}"
 
 
+#: The millisecond of the last id, and how the ids of that one begin.
+_latest = (0, "")
+
+
 def new_id() -> str:
     """A new id: a UUID (version 7). Ids grow as they come, so that old ones are found by them."""
-    # An id is no secret: whoever names one is asked whose it is.
-    noise = f"{random.getrandbits(72):018x}"
-    digits = f"{int(time.time() * 1000):012x}"
-    return f"{digits[:8]}-{digits[8:]}-7{noise[:3]}-8{noise[3:6]}-{noise[6:]}"
+    global _latest
+    now = int(time.time() * 1000)
+    moment, beginning = _latest
+    if moment != now:
+        digits = f"{now:012x}"
+        beginning = f"{digits[:8]}-{digits[8:]}-7"
+        _latest = now, beginning
+    # What follows the digit of the version is random in all of them.
+    return beginning + random_id()[15:]
 
 
 async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
@@ -116,7 +121,14 @@ async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., A
 async def whole(gateway: Gateway, turn: Turn, kept: Keeper | None = None) -> Ended:
     """Have an agent take a turn, and wait for its end. `kept` is given what was said, if nothing else keeps it."""
     if turn.agent.action is not None:
-        calling = gateway.app.invoke(turn.agent.action, _input(turn), **_options(turn, kept))
+        caller = turn.caller
+        calling = gateway.app.invoke(
+            turn.agent.action,
+            _input(turn),
+            user=caller.user,
+            auth=caller.auth,
+            metadata=_metadata(turn, kept),
+        )
         try:
             # The call's own time limit costs more, and knows no more.
             result = await in_time(calling, turn.timeout)
@@ -160,7 +172,12 @@ async def _local(
         yield await whole(gateway, turn, kept)
         return
     async with gateway.app.stream(
-        action, _input(turn), timeout=turn.timeout, **_options(turn, kept)
+        action,
+        _input(turn),
+        user=turn.caller.user,
+        auth=turn.caller.auth,
+        metadata=_metadata(turn, kept),
+        timeout=turn.timeout,
     ) as events:
         async for event in events:
             if event["type"] == "delta":
@@ -204,12 +221,11 @@ def _object(message: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != CONVERSATION}
 
 
-def _options(turn: Turn, kept: Keeper | None) -> dict[str, Any]:
-    caller = turn.caller
-    metadata: dict[str, Any] | None = None if kept is None else {TRANSCRIPT: kept}
+def _metadata(turn: Turn, kept: Keeper | None) -> dict[Any, Any] | None:
+    metadata: dict[Any, Any] | None = None if kept is None else {TRANSCRIPT: kept}
     if turn.history:
         metadata = {**(metadata or {}), HISTORY: (turn.history, turn.state)}
-    return {"user": caller.user, "auth": caller.auth, "metadata": metadata}
+    return metadata
 
 
 @coroutine

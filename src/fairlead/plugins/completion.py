@@ -15,6 +15,7 @@ from typing import Any, Final
 from fairlead.actions import Action
 from fairlead.agents.agent import Agent
 from fairlead.agents.conversations import OpenConversation
+from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.driver import Driver
 from fairlead.agents.loop.policy import Exit, Limits, Outcome, Policy
 from fairlead.agents.loop.toolset import Belt, Offer, Toolset, interrupted
@@ -246,8 +247,10 @@ class Completion:
             session=session,
             listener=self,
             monotonic=scene.app.clock.monotonic,
-            system=composed(agent.instructions if agent else "", *asked.system(), scene.instructions),
-            settings=asked.settled(agent.settings if agent else Settings()),
+            brief=Brief(
+                composed(agent.instructions if agent else "", *asked.system(), scene.instructions),
+                asked.settled(agent.settings if agent else Settings()),
+            ),
             keep=None if conversation is None else conversation.keep,
         )
         started = scene.app.clock.monotonic()

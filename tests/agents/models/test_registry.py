@@ -65,6 +65,8 @@ def test_aliases_in_a_circle_are_refused() -> None:
         ("openai/", "openai/MODEL"),
         ("local/nothing", "fairlead models list"),
         ("local/smollm2", "fairlead models pull smollm2"),
+        ("gpt-5", "Did you mean 'openai/gpt-5'?"),
+        ("claude-opus-4-5", "Did you mean 'anthropic/claude-opus-4-5'?"),
     ],
 )
 def test_an_unknown_name_says_what_would_work(name: str, said: str, tmp_path: Path) -> None:

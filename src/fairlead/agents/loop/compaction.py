@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead.agents.loop import estimates, notices, shortening
 from fairlead.agents.models.model import Message
@@ -35,8 +35,7 @@ LEFT_OUT: Final = notices.notice(
 Shorten = Callable[[Message], Message | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(NamedTuple):
     """A conversation as it goes to the model. `over` says that it is too long even so."""
 
     messages: list[Message]
@@ -68,9 +67,11 @@ class Compaction:
         max_tokens: int | None = None,
         turns_kept: int = TURNS_KEPT,
     ) -> None:
-        self._turns_kept = max(1, turns_kept)
-        self._effective = int(window * EFFECTIVE)
-        self._response = min(max_tokens or DEFAULT_RESPONSE, self._effective // 4)
+        effective = int(window * EFFECTIVE)
+        response, most = max_tokens or DEFAULT_RESPONSE, effective // 4
+        self._turns_kept = turns_kept if turns_kept > 1 else 1
+        self._effective = effective
+        self._response = response if response < most else most
         self._reserved = system + tools
         self._factor = 1.0
         self._start_over()
@@ -85,6 +86,8 @@ class Compaction:
         self._sizes: list[int] = []
         self._tokens = 0
         self._changed = False
+        #: Whether room had to be made: most conversations fit as they are, and need no groups.
+        self._grouped = False
         self._groups: list[_Group] = []
         #: Groups by number: the model's turns, and the users' messages.
         self._turns: list[int] = []
@@ -95,8 +98,8 @@ class Compaction:
     @property
     def budget(self) -> int:
         """How many tokens the conversation may take, as they are estimated here."""
-        room = self._effective - self._reserved - self._response
-        return max(0, int(room / self._factor))
+        room = int((self._effective - self._reserved - self._response) / self._factor)
+        return room if room > 0 else 0
 
     def reserve(self, *, system: int, tools: int) -> None:
         """Say what else the window has to hold, when that has changed."""
@@ -145,6 +148,10 @@ class Compaction:
         self._visible.append(message)
         self._sizes.append(size)
         self._tokens += size
+        if self._grouped:
+            self._group(at, message)
+
+    def _group(self, at: int, message: Message) -> None:
         last = self._groups[-1] if self._groups else None
         if message.role == "tool" and last is not None and last.role in ("assistant", "tool"):
             last.end = at + 1
@@ -162,7 +169,7 @@ class Compaction:
         """Forget the messages from here on: the conversation went on differently."""
         while self._groups and self._groups[-1].end > length:
             length = min(length, self._groups.pop().start)
-        if not self._groups:
+        if not length or (self._grouped and not self._groups):
             self._start_over()
             return
         self._tokens = sum(self._sizes[:length])
@@ -178,6 +185,10 @@ class Compaction:
     # Making room
 
     def _make_room(self, target: int) -> None:
+        if not self._grouped:
+            self._grouped = True
+            for at, message in enumerate(self._seen):
+                self._group(at, message)
         turns = self._protected_from()
         ways: tuple[tuple[Callable[[int, _Group], None], int], ...] = (
             (lambda _, group: self._shorten(group, shortening.listing), turns),

@@ -14,19 +14,21 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from fairlead.agents.loop import estimates, notices, paths
+from fairlead.agents.loop import notices, paths
+from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.compaction import Compaction
 from fairlead.agents.loop.extraction import correction, extract
-from fairlead.agents.loop.policy import NOTHING, Exit, Limits, Outcome, Policy, Spent
+from fairlead.agents.loop.policy import UNSPENT, Exit, Limits, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
+from fairlead.agents.loop.stopwatch import Stopwatch
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
 from fairlead.agents.loop.turns import answered, result_of, taken, unanswered
 from fairlead.agents.models.model import (
+    NOTHING,
     Message,
     Model,
     Reply,
     Request,
-    Settings,
     ToolCall,
     Usage,
 )
@@ -40,7 +42,6 @@ from fairlead.failures.runtime import (
     OutputExtractionFailed,
     OutputValidationFailed,
 )
-from fairlead.schema import Schema
 from fairlead.tools.loop import pending_items
 from fairlead.tools.session import Session
 
@@ -78,6 +79,17 @@ Keep = Callable[[Message], Awaitable[None]]
 class Driver:
     """One run. The transcript is the conversation so far, and is added to."""
 
+    # Most runs need few of these: what is not set on the way keeps its default here.
+    #: What was last streamed of a reply that is not over.
+    partial = ""
+    #: Whether a call was not let through, because of the limit.
+    _out_of_calls = False
+    _corrections = 0
+    #: About how many tokens were last sent, to be compared with what the provider counts.
+    _estimated = 0
+    #: What is remembered of calls, once there is one.
+    _memory: tuple[TaskState, notices.Staleness] | None = None
+
     def __init__(
         self,
         model: Model,
@@ -88,18 +100,15 @@ class Driver:
         session: Session,
         listener: Listener,
         monotonic: Callable[[], float],
-        system: str = "",
-        settings: Settings | None = None,
-        output: Schema | None = None,
+        brief: Brief,
         keep: Keep | None = None,
         ask: Ask | None = None,
-        state: TaskState | None = None,
-        spent: Spent | None = None,
+        spent: Spent = UNSPENT,
     ) -> None:
-        before = spent or Spent()
+        limits = policy.limits
         self.transcript = transcript
-        self.usage = before.usage
-        self.iterations = before.iterations
+        self.usage = spent.usage
+        self.iterations = spent.iterations
         self.calls: list[tuple[str, str]] = []
         self._model = model
         self._tools = tools
@@ -107,33 +116,23 @@ class Driver:
         self._session = session
         self._listener = listener
         self._monotonic = monotonic
-        self._system = [Message("system", system)] if system else []
-        self._settings = settings or Settings()
-        self._output = output
-        self._schema = output.output_json_schema if output is not None else None
+        self._brief = brief
         self._keep = keep
         self._ask = ask
-        self._state = state or TaskState(policy.nudges)
-        self._compaction = Compaction(model.window, max_tokens=self._settings.max_tokens)
-        self._system_tokens = estimates.message(self._system[0]) if system else 0
-        self._staleness = notices.Staleness(policy.todo_staleness)
+        #: Whether anything but the steps is counted.
+        self._bounded = not limits.tool_calls is limits.tokens is limits.cost is limits.seconds is None
+        self._compaction = Compaction(model.window, max_tokens=brief.settings.max_tokens)
         self._notices: list[str] = []
         #: What goes after the transcript for one step: a reply that did not fit, and why.
         self._aside: list[Message] = []
-        self._started = monotonic() - before.seconds
-        #: Calls that were let through, against the limit; and whether one was not, because of it.
-        self._admitted = before.calls
-        self._out_of_calls = False
-        self._corrections = 0
-        #: About how many tokens were last sent, to be compared with what the provider counts.
-        self._estimated = 0
-        #: What was last streamed of a reply that is not over.
-        self.partial = ""
+        self.watch = Stopwatch(monotonic, spent.seconds)
+        #: Calls that were let through, against the limit.
+        self._admitted = spent.calls
 
     @property
     def spent(self) -> Spent:
         """What the run has used so far, with what it had used before it was paused."""
-        return Spent(self.usage, self.iterations, self._admitted, self._monotonic() - self._started)
+        return Spent(self.usage, self.iterations, self._admitted, self.watch.seconds)
 
     def left(self) -> Limits:
         """What the run may still use. Agents that are its tools may use no more."""
@@ -150,17 +149,17 @@ class Driver:
         Raises:
             Failure: the model could not be asked, or its answer cannot be used.
         """
-        if self._policy.limits.cost is not None and not self._model.priced:
+        limits = self._policy.limits
+        if limits.cost is not None and not self._model.priced:
             raise ConfigError(
                 f"The run has a limit of cost, and the price of {self._model.name!r} is not known. Give it in the "
                 "models' prices, install genai-prices, or limit the tokens instead.",
                 details={"model": self._model.name},
             )
-        seconds = self._policy.limits.seconds
-        if seconds is None:
+        if limits.seconds is None:
             return await self._run_on()
         try:
-            async with asyncio.timeout(seconds - self.spent.seconds) as limit:
+            async with self.watch.limit(limits.seconds) as limit:
                 return await self._run_on()
         except TimeoutError:
             if not limit.expired():
@@ -170,14 +169,16 @@ class Driver:
         return self._outcome(Exit.over_budget, reason="seconds")
 
     async def _run_on(self) -> Outcome:
-        ended = self._ended_before() or await self._unanswered()
+        ended = self._ended_before()
+        # Most runs begin with what a user has just said.
+        if ended is None and self.transcript and self.transcript[-1].role != "user":
+            ended = await self._unanswered()
         empty = 0
         while ended is None:
             remaining = self._policy.limits.iterations - self.iterations
             if remaining <= 0:
                 return await self._capped()
-            reason = self._spent()
-            if reason is not None:
+            if self._bounded and (reason := self._spent()) is not None:
                 return self._outcome(Exit.over_budget, reason=reason)
             request = self._request(remaining)
             if request is None:
@@ -198,7 +199,8 @@ class Driver:
                     value = self._value(reply.text)
                 except (OutputExtractionFailed, OutputValidationFailed) as failure:
                     self._corrected(failure)
-                    self._aside[:] = [reply.message(), Message("user", correction(failure, self._output))]
+                    told = correction(failure, self._brief.output)
+                    self._aside[:] = [reply.message(), Message("user", told)]
                     continue
                 return await self._final(reply, value)
         return ended
@@ -207,30 +209,36 @@ class Driver:
 
     def _request(self, remaining: int) -> Request | None:
         """What to ask next; None when it does not fit into the model's window."""
+        brief, compaction = self._brief, self._compaction
         offer = self._tools.belt.offer(self._session)
-        self._compaction.reserve(system=self._system_tokens, tools=offer.tokens)
-        fitted = self._compaction.fit(self.transcript)
-        if fitted.over:
+        compaction.reserve(system=brief.tokens, tools=offer.tokens)
+        messages, tokens, over = compaction.fit(self.transcript)
+        if over:
             return None
-        self._estimated = self._system_tokens + offer.tokens + fitted.tokens
+        self._estimated = brief.tokens + offer.tokens + tokens
+        if self._aside:
+            messages += self._aside
         told, self._notices = self._notices, []
         budget = notices.budget(remaining, self._policy.warn_at)
         if budget is not None:
             told.append(budget)
-        messages = notices.place([*fitted.messages, *self._aside], told)
-        return Request([*self._system, *messages], offer.specs, output=self._schema, settings=self._settings)
+        if told:
+            messages = notices.place(messages, told)
+        return Request(brief.system + messages, offer.specs, "auto", brief.schema, brief.settings)
 
     async def _step(self, request: Request) -> Reply:
-        self.partial = ""
         if not self._listener.heard:
             reply = await self._model.reply(request)
         else:
+            self.partial = ""
             reply = await self._streamed(request)
             self.partial = ""
-        self.usage = self.usage + reply.usage
-        if reply.usage.tokens:
-            self._compaction.measured(self._estimated, reply.usage.input)
-            await self._listener.used(reply.usage)
+        usage = reply.usage
+        if usage is not NOTHING:
+            self.usage += usage
+            if usage.tokens:
+                self._compaction.measured(self._estimated, usage.input)
+                await self._listener.used(usage)
         if reply.stop == "length":
             told = "The model's reply ran into the limit of tokens. Raise max_tokens, or ask for less."
             raise MaxTokens(told, details={"model": self._model.name})
@@ -260,7 +268,8 @@ class Driver:
         )
 
     def _value(self, text: str) -> Any:
-        return text if self._output is None else extract(text, self._output)
+        output = self._brief.output
+        return text if output is None else extract(text, output)
 
     def _corrected(self, failure: Failure) -> None:
         """Count a reply that is not of the declared type. Raises the failure when there were too many."""
@@ -310,10 +319,21 @@ class Driver:
                     await self._answer(call, cancelled(call))
             raise
         touched = any(call.name == "todo" for call in calls)
-        stale = self._staleness.after(touched=touched, pending=pending_items(self._session.todo))
-        nudge = self._state.nudge()
+        state, staleness = self._remembered()
+        stale = staleness.after(touched=touched, pending=pending_items(self._session.todo))
+        nudge = state.nudge()
         self._notices += [told for told in (nudge, stale) if told is not None]
         return ended
+
+    def _remembered(self) -> tuple[TaskState, notices.Staleness]:
+        if self._memory is None:
+            policy = self._policy
+            self._memory = TaskState(policy.nudges), notices.Staleness(policy.todo_staleness)
+        return self._memory
+
+    @property
+    def _state(self) -> TaskState:
+        return self._remembered()[0]
 
     async def _serial(self, calls: Sequence[ToolCall], done: dict[str, str]) -> Outcome | None:
         denied = False
@@ -496,7 +516,7 @@ class Driver:
             value = self._value(text)
         except (OutputExtractionFailed, OutputValidationFailed) as failure:
             self._corrected(failure)
-            refused = wire.InvalidArgs(correction(failure, self._output), field="summary")
+            refused = wire.InvalidArgs(correction(failure, self._brief.output), field="summary")
             await self._finish(call, wire.dumps(wire.render(refused, call.name)), done)
             return None
         for other in unanswered(self.transcript):
@@ -511,7 +531,7 @@ class Driver:
     async def _final(self, reply: Reply, value: Any) -> Outcome:
         await self._say_last(reply.message())
         self._aside.clear()
-        return self._outcome(Exit.final_response, text=reply.text, value=value)
+        return self._outcome(Exit.final_response, reply.text, value)
 
     async def _capped(self) -> Outcome:
         """No steps are left. A chat gets one more, without tools, to say where things stand."""
@@ -519,7 +539,8 @@ class Driver:
         fitted = self._compaction.fit(self.transcript)
         if self._policy.wrap_up and not fitted.over and self._spent() is None:
             messages = notices.place(fitted.messages, [notices.WRAP_UP])
-            reply = await self._step(Request([*self._system, *messages], settings=self._settings))
+            brief = self._brief
+            reply = await self._step(Request(brief.system + messages, settings=brief.settings))
             text = reply.text.strip() and reply.text
         if text:
             await self._say_last(Message("assistant", text))
@@ -537,17 +558,27 @@ class Driver:
             return "tokens"
         if limits.cost is not None and usage.cost >= limits.cost:
             return "cost"
-        if limits.seconds is not None and self._monotonic() - self._started >= limits.seconds:
+        if limits.seconds is not None and self.watch.seconds >= limits.seconds:
             return "seconds"
         return None
 
-    def _outcome(self, exit: Exit, **more: Any) -> Outcome:
-        return Outcome(exit, usage=self.usage, iterations=self.iterations, calls=tuple(self.calls), **more)
+    def _outcome(
+        self,
+        exit: Exit,
+        text: str = "",
+        value: Any = None,
+        clarification: Clarification | None = None,
+        reason: str = "",
+    ) -> Outcome:
+        calls = tuple(self.calls)
+        return Outcome(exit, text, value, self.usage, self.iterations, calls, clarification, reason)
 
     async def _say_last(self, message: Message) -> None:
         """Record the last words, and that they are the last."""
         self._session.kept["ended"] = True
-        await self._record(message)
+        self.transcript.append(message)
+        if self._keep is not None:
+            await self._keep(message)
 
     async def _record(self, message: Message) -> None:
         self.transcript.append(message)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from fairlead.agents.models.model import Usage
+from fairlead._values import value
+from fairlead.agents.models.model import NOTHING, Usage
 from fairlead.agents.operator import Clarification
 
 #: What is done with a tool's use: go on, ask somebody, or refuse.
@@ -35,7 +36,7 @@ class Limits:
     tokens: int | None = None
     #: US dollars.
     cost: float | None = None
-    #: Seconds for the whole run.
+    #: Seconds for the whole run, without those in which it waits for a person.
     seconds: float | None = None
     #: Seconds for one tool; tools that watch over themselves are not held to it.
     tool_seconds: float = 120.0
@@ -64,11 +65,7 @@ class Policy:
     nudges: bool = True
 
 
-#: What a run has used that used nothing.
-NOTHING: Final = Usage()
-
-
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Spent:
     """What a run has used of what it may."""
 
@@ -78,10 +75,11 @@ class Spent:
     seconds: float = 0.0
 
 
+UNSPENT: Final = Spent()
 CHAT = Policy(stop_on_rejection=True, dedupe_notice=True, wrap_up=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Outcome:
     """How a run ended, and what it came to."""
 
@@ -89,7 +87,7 @@ class Outcome:
     text: str = ""
     #: Of the declared type, where there is one.
     value: Any = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     iterations: int = 0
     #: Name and id of each call that was run, in order.
     calls: tuple[tuple[str, str], ...] = ()

@@ -95,10 +95,20 @@ class Belt:
         extra = self._box.actions if self._box.needed else ()
         self.actions = {action.name: action for action in (*self._own, *extra, *tools)}
         self._offers: dict[tuple[Action[..., Any], ...], Offer] = {}
+        #: What was last asked for, and its offer: most runs are shown the very same.
+        self._last: tuple[tuple[Action[..., Any], ...] | None, Offer] = None, Offer(())
 
     def offer(self, session: Session) -> Offer:
         """What a model is to be told of now; the very same until something changes."""
         shown = self._box.offered(session)
+        known, offer = self._last
+        if known is shown:
+            return offer
+        offer = self._offer(shown)
+        self._last = shown, offer
+        return offer
+
+    def _offer(self, shown: tuple[Action[..., Any], ...]) -> Offer:
         offer = self._offers.get(shown)
         if offer is None:
             if len(self._offers) >= _OFFERS:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from fairlead._values import value
 
 Role = Literal["system", "user", "assistant", "tool"]
 #: Why a reply ended. `length` is the limit of tokens, `filtered` the provider's refusal to show the rest.
@@ -14,7 +15,7 @@ Stop = Literal["stop", "tool_calls", "length", "filtered"]
 DEFAULT_WINDOW: Final = 128_000
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to call a tool. The arguments are the model's own text: nobody has checked it yet."""
 
@@ -24,7 +25,7 @@ class ToolCall:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Image:
     """A picture in a message."""
 
@@ -32,7 +33,7 @@ class Image:
     mime_type: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. A tool's turn names the call that it answers."""
 
@@ -49,7 +50,7 @@ class Message:
     kept: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolSpec:
     """A tool as a model is told of it."""
 
@@ -58,7 +59,7 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Usage:
     """Tokens, and what they cost where the price is known, in US dollars."""
 
@@ -69,6 +70,8 @@ class Usage:
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
+        if other is NOTHING or self is NOTHING:
+            return self if other is NOTHING else other
         return Usage(
             self.input + other.input,
             self.output + other.output,
@@ -82,7 +85,11 @@ class Usage:
         return self.input + self.output
 
 
-@dataclass(frozen=True, slots=True)
+#: What nobody has used.
+NOTHING: Final = Usage()
+
+
+@value(frozen=True, slots=True)
 class Settings:
     """How to answer. None leaves it to the model."""
 
@@ -95,7 +102,11 @@ class Settings:
     timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+#: Everything is left to the model.
+AS_IT_LIKES: Final = Settings()
+
+
+@value(frozen=True, slots=True)
 class Request:
     """One step of a conversation, asked of a model."""
 
@@ -105,17 +116,17 @@ class Request:
     tool_choice: str = "auto"
     #: A JSON Schema that the reply's text has to fit, where the model can be held to one.
     output: Mapping[str, Any] | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = AS_IT_LIKES
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reply:
     """What a model answered."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     stop: Stop = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     reasoning: str | None = None
     #: The model that answered, as the provider calls it.
     model: str = ""
@@ -126,7 +137,7 @@ class Reply:
         return Message("assistant", self.text, self.calls, reasoning=self.reasoning, kept=self.kept)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Delta:
     """A piece of a reply that is being written: some text, or some thought."""
 
@@ -134,13 +145,13 @@ class Delta:
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Embedded:
     """Texts as vectors, in their order."""
 
     vectors: list[list[float]]
     model: str
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
 
 
 class Model(ABC):

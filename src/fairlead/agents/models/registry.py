@@ -29,6 +29,12 @@ _DEFAULTS: Final = ("", "default")
 Listing = list[dict[str, Any]]
 
 _OUR_OWN: Final = ("local", "script")
+#: How the names of providers' models begin, for those who leave the provider out.
+_BEGINNINGS: Final = {
+    "openai": ("gpt-", "chatgpt", "o1", "o3", "o4", "text-embedding-"),
+    "anthropic": ("claude",),
+    "google": ("gemini", "gemma"),
+}
 
 
 class Models:
@@ -80,6 +86,8 @@ class Models:
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        if name is not None and not isinstance(name, str):
+            return name
         full = self._full(name)
         if isinstance(full, Model):
             return full
@@ -158,12 +166,18 @@ class Models:
         if provider in names and not model:
             return ConfigError(f"The model {full!r} names a provider only. Expected {provider}/MODEL.")
         if not slash:
-            hint = near_miss(full, [*self._aliases, "local", "default"])
+            hint = near_miss(full, [*self._aliases, "local", "default"]) or self._whose(full)
             words = f"No model is called {full!r}.{hint} Expected provider/model, local, or an alias"
         else:
             words = f"No model provider is called {provider!r}.{near_miss(provider, names)} There are"
         known = ", ".join(sorted(names) if slash else sorted(self._aliases))
         return Failure(Kind.not_found, f"{words}{': ' if known else ''}{known}.")
+
+    def _whose(self, model: str) -> str:
+        """Which provider has models that are called like this, as a hint."""
+        begun = ((start, name) for name, starts in _BEGINNINGS.items() for start in starts)
+        name = next((name for start, name in begun if model.lower().startswith(start)), None)
+        return f" Did you mean {f'{name}/{model}'!r}?" if name in self._providers else ""
 
     def weights(self) -> Weights:
         """The weights on this machine."""

@@ -14,18 +14,19 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from fairlead import _json
-from fairlead.agents.models.model import Delta, Model, Reply, Request, Stop, ToolCall, Usage
+from fairlead._values import value
+from fairlead.agents.models.model import NOTHING, Delta, Model, Reply, Request, Stop, ToolCall, Usage
 from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError
 
 _PIECES: Final = re.compile(r"\s*\S+\s*|\s+")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Turn:
     """One answer of a script, where a text or a call alone does not say enough."""
 
@@ -34,7 +35,7 @@ class Turn:
     reasoning: str | None = None
     #: By default `tool_calls` with calls, else `stop`.
     stop: Stop | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     #: Nothing is answered before this happens.
     after: asyncio.Event | None = None
     #: The pieces in which the text is streamed; by default its words.
@@ -109,7 +110,7 @@ class ScriptModel(Model):
         written: Any = self._written(request) if self._always is None else self._always
         while callable(written):
             written = written(request)
-            if inspect.isawaitable(written):
+            if not isinstance(written, Reply | Turn | str) and inspect.isawaitable(written):
                 written = await _settled(written)
         turn = _turn(written)
         if isinstance(turn, Turn) and turn.after is not None:
@@ -121,7 +122,7 @@ class ScriptModel(Model):
         if self._record:
             # The conversation goes on in its own list; what was asked stays as it was.
             self.requests.append(replace(request, messages=tuple(request.messages)))
-        for entry in [each for each in self._waiting if each[0] <= self._asked]:
+        for entry in [each for each in self._waiting if each[0] <= self._asked] if self._waiting else ():
             self._waiting.remove(entry)
             if not entry[1].done():
                 entry[1].set_result(None)
@@ -157,10 +158,10 @@ async def _settled(awaited: Awaitable[Any]) -> Any:
 
 
 def _turn(written: Any) -> Turn | Reply:
-    if isinstance(written, str):
-        return Turn(written)
     if isinstance(written, Turn | Reply):
         return written
+    if isinstance(written, str):
+        return Turn(written)
     if isinstance(written, ToolCall):
         return Turn(calls=(written,))
     if isinstance(written, Failure):

@@ -33,6 +33,7 @@ class Request:
     def __init__(self, scope: Scope, body: bytes = b"") -> None:
         self.scope = scope
         self.body = body
+        self._raw: dict[bytes, bytes] | None = None
 
     @property
     def method(self) -> str:
@@ -44,6 +45,18 @@ class Request:
         """The whole path, decoded, with the mount's."""
         path: str = self.scope["path"]
         return path
+
+    @property
+    def raw(self) -> Mapping[bytes, bytes]:
+        """The same as `headers`, as they were sent."""
+        raw = self._raw
+        if raw is None:
+            given = self.scope["headers"]
+            raw = dict(given)
+            if len(raw) != len(given):
+                raw = joined(given)
+            self._raw = raw
+        return raw
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
@@ -64,6 +77,14 @@ class Request:
         """The peer's address, as the server tells it."""
         peer = self.scope.get("client")
         return peer[0] if peer else None
+
+
+def joined(headers: Headers) -> dict[bytes, bytes]:
+    """Headers that were sent more than once, as one (RFC 9110, 5.3)."""
+    known: dict[bytes, bytes] = {}
+    for name, value in headers:
+        known[name] = known[name] + b", " + value if name in known else value
+    return known
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:

@@ -19,7 +19,7 @@ from fairlead.runtime import Runtime
 from fairlead.surfaces.auth.challenge import challenge
 from fairlead.surfaces.http import compression
 from fairlead.surfaces.http.accept import prefers
-from fairlead.surfaces.http.asgi import JSON, Receive, Scope, Send
+from fairlead.surfaces.http.asgi import JSON, Receive, Scope, Send, joined
 from fairlead.surfaces.refusal import refusal
 
 Extra = Sequence[tuple[bytes, bytes]]
@@ -57,7 +57,7 @@ class Exchange:
         given = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(given)
         if len(self.headers) != len(given):
-            self.headers = _joined(scope)
+            self.headers = joined(given)
         self._id: bytes | None = None
         #: Whether the answer has begun: then it is too late to refuse.
         self.started = False
@@ -159,11 +159,3 @@ def _problem(envelope: Mapping[str, Any], status: int) -> dict[str, Any]:
         **error,
         "meta": envelope["meta"],
     }
-
-
-def _joined(scope: Scope) -> dict[bytes, bytes]:
-    """Headers that were sent more than once, as one (RFC 9110, 5.3)."""
-    headers: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        headers[name] = headers[name] + b", " + value if name in headers else value
-    return headers

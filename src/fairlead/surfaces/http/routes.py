@@ -82,6 +82,7 @@ class ActionRoutes:
         #: What else serves, each with the beginnings of its paths.
         self.beside: list[tuple[tuple[str, ...], Asgi]] = []
         self._bases = tuple(bases)
+        self._under = tuple(f"{base}/actions/" for base in self._bases)
         self._resolvers = (resolve_context,) if callable(resolve_context) else tuple(resolve_context)
         self._max_body = max_body
         self._digits = len(str(max_body))
@@ -134,12 +135,15 @@ class ActionRoutes:
 
     def _match(self, path: str) -> Route | None:
         """What a path that was not prepared stands for: one with slashes at its end, or with another name."""
-        path = path.rstrip("/")
-        if path in self._routes:
-            return self._routes[path]
-        for base in self._bases:
-            if path.startswith(f"{base}/actions/"):
-                name, slash, verb = path.removeprefix(f"{base}/actions/").partition("/")
+        if path.endswith("/"):
+            path = path.rstrip("/")
+            if path in self._routes:
+                return self._routes[path]
+        if not path.startswith(self._under):
+            return None
+        for under in self._under:
+            if path.startswith(under):
+                name, slash, verb = path.removeprefix(under).partition("/")
                 if name and not slash:
                     return Route(self._describe, LOOK, name)
                 if name and verb in self._verbs:
