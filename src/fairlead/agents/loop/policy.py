@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from fairlead._values import value
 from fairlead.agents.models.model import NOTHING, Usage
 from fairlead.agents.operator import Clarification
+from fairlead.agents.values import value
 
 #: What is done with a tool's use: go on, ask somebody, or refuse.
 Gate = Literal["auto", "ask", "deny"]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from fairlead._values import value
+from fairlead.agents.values import value
 
 Role = Literal["system", "user", "assistant", "tool"]
 #: Why a reply ended. `length` is the limit of tokens, `filtered` the provider's refusal to show the rest.

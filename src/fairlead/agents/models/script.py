@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from fairlead import _json
-from fairlead._values import value
 from fairlead.agents.models.model import NOTHING, Delta, Model, Reply, Request, Stop, ToolCall, Usage
+from fairlead.agents.values import value
 from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError
 
