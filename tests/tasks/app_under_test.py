@@ -171,6 +171,14 @@ def build(folder: Path, clock: Clock | None = None) -> App:
         os._exit(9)
 
     @app.action
+    async def flaky_poison(times: int, ctx: Context) -> None:
+        """Fail so many times, then take the whole process down."""
+        assert ctx.task is not None
+        if ctx.task.attempt <= times:
+            raise Failure(Kind.busy, "Not this time.")
+        os._exit(9)
+
+    @app.action
     async def talk(words: int) -> AsyncIterator[str]:
         """Say many words."""
         for number in range(words):

@@ -229,6 +229,18 @@ async def test_a_task_that_takes_its_worker_down_ends_as_failed_and_others_go_on
     assert {task.state for task in await ended(tasks, *good)} == {State.completed}
 
 
+async def test_tries_that_failed_do_not_count_as_workers_that_were_lost(
+    tasks: Tasks, process: StartProcess
+) -> None:
+    bad = await tasks.submit("flaky_poison", {"times": 3}, max_attempts=2, retry=TaskRetry(5, 0.01))
+    for _ in range(2):
+        assert process(lease=SHORT, wait=False).ended() == 9
+    process(lease=SHORT)
+    (done,) = await ended(tasks, bad)
+    assert (done.state, done.attempt) == (State.failed, 5)
+    assert done.reason == "The worker was lost 2 times while it ran this task."
+
+
 async def test_a_retry_of_an_ended_task_is_a_new_task(tasks: Tasks, worker: StartWorker) -> None:
     worker()
     options: dict[str, Any] = {"key": "k", "title": "T", "metadata": {"a": 1}, "user": {"id": 1}}

@@ -256,7 +256,7 @@ def _nobody(id: str, now: float) -> Task:
     return Task.of(
         (
             id, "", "", "{}", "failed", None, 0, 0, None, None, 0, 1, 1, "{}", None, now, now, now, "", "{}",
-            None, "{}", None, None, None, None, None, "[]", None, None, reason, 0, 0, None,
+            None, "{}", None, None, None, None, None, "[]", None, None, reason, 0, 0, None, 0,
         )
     )  # fmt: skip
 

@@ -161,7 +161,7 @@ def _invoked(id: str, agent: str, owner: str, created: float, record: dict[str, 
         (
             id, "", agent, "", record["state"], None, 0, 0, None, None, 0, 1, 1, "{}", None, created, created,
             record["ended"], owner, "{}", None, dumps({"gateway": about}), None, None, None, None, None, "[]",
-            None, result, None if done else record["text"], 1, 0, None,
+            None, result, None if done else record["text"], 1, 0, None, 0,
         )
     )  # fmt: skip
 

@@ -308,12 +308,12 @@ def pause(
     return True
 
 
-def again(tx: Tx, held: Held, due: float, said: Sequence[Said], *, first: bool = False) -> bool:
+def again(tx: Tx, held: Held, due: float, said: Sequence[Said], *, lost: bool = False) -> bool:
     """Let go of a task that is to be tried again later; whether it was still this run's.
 
-    With `first`, one that holds a slot comes before those that wait for it: they keep their order.
+    One that was `lost` and holds a slot comes before those that wait for it: they keep their order.
     """
-    row = tx.one(SQL.again_first if first else SQL.again, **held._asdict(), due=due, size=len(said))
+    row = tx.one(SQL.again_lost if lost else SQL.again, **held._asdict(), due=due, size=len(said))
     if row is None:
         return False
     _left(tx, held.id, row, said)
@@ -400,13 +400,14 @@ def recover(tx: Tx, now: float, pause: float) -> int:
         task = Task.of(row)
         assert task.worker is not None
         held = Held(task.id, task.run, task.worker)
-        if task.attempt >= task.max_attempts:
-            words = f"The worker was lost {task.attempt} times while it ran this task."
+        lost = task.lost + 1
+        if lost >= task.max_attempts:
+            words = f"The worker was lost {lost} times while it ran this task."
             reason = loads(task.retry).get("lost") or words
             finish(tx, held, State.failed, None, reason, (), now)
         else:
             log = {"level": "warn", "message": "The worker was lost. Trying again.", "fields": {}}
-            again(tx, held, now + pause * (task.attempt - 1), [("log", now, log)], first=True)
+            again(tx, held, now + pause * task.lost, [("log", now, log)], lost=True)
         tx.tell(worker_topic(task.worker))
     return len(rows)
 

@@ -79,6 +79,7 @@ class Task:
     latest: int
     oldest: int
     batch: str | None
+    lost: int
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Task:
@@ -124,6 +125,7 @@ class Task:
             latest=0,
             oldest=0,
             batch=None,
+            lost=0,
         )
 
     @property

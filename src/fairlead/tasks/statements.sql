@@ -167,7 +167,7 @@ SELECT latest FROM tasks WHERE id = :id AND run = :run AND state = :state AND en
 
 -- pause
 UPDATE tasks SET
-    state = :state, worker = NULL, lease = NULL, question = :question, attempt = 0, latest = latest + :size
+    state = :state, worker = NULL, lease = NULL, question = :question, attempt = 0, lost = 0, latest = latest + :size
 WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
 
 -- paused
@@ -181,10 +181,10 @@ WHERE id = :id AND state IN ('input_required', 'auth_required') RETURNING latest
 UPDATE tasks SET worker = NULL, lease = NULL, due = :due, latest = latest + :size
 WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
 
--- again_first
+-- again_lost
 UPDATE tasks SET
     worker = NULL, lease = NULL, due = CASE WHEN slot IS NULL THEN :due ELSE created END,
-    ready = CASE WHEN slot IS NULL THEN ready ELSE 2 END, latest = latest + :size
+    ready = CASE WHEN slot IS NULL THEN ready ELSE 2 END, lost = lost + 1, latest = latest + :size
 WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
 
 -- hand_back

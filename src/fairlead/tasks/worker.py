@@ -309,10 +309,11 @@ class Worker:
     def _retried(self, task: Task, failure: Failure) -> float | None:
         """Seconds until the next attempt, if there is one."""
         policy = loads(task.retry)
-        if task.attempt > policy["retries"] or failure.kind.value not in policy["kinds"]:
+        failed = task.attempt - task.lost
+        if failed > policy["retries"] or failure.kind.value not in policy["kinds"]:
             return None
         retry = Retry(policy["retries"], policy["delay"], "exponential", policy["max_delay"], True)
-        pause = max(retry.pause(task.attempt, 0.5 + random.random() / 2), failure.retry_after or 0.0)  # noqa: S311
+        pause = max(retry.pause(failed, 0.5 + random.random() / 2), failure.retry_after or 0.0)  # noqa: S311
         if task.deadline is not None and self._wall() + pause >= task.deadline:
             return None
         return pause
