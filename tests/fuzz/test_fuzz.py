@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from effort import effort
 from fuzz.targets import CORPUS, TARGETS, seeds
 
 NAMES: Final = sorted(TARGETS)
@@ -70,9 +70,7 @@ def test_long_inputs_take_time_in_line_with_their_length(name: str) -> None:
 
 
 def spent(name: str, data: bytes) -> float:
-    began = time.process_time()
-    TARGETS[name](data)
-    return time.process_time() - began
+    return effort(lambda: TARGETS[name](data))
 
 
 def test_the_corpus_is_of_targets_that_exist() -> None:
