@@ -1,4 +1,4 @@
-"""What a caller may give with one call, beside who is calling and the idempotency key."""
+"""What a caller may give with one call, beside who is calling, from where, and the idempotency key."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from fairlead.runtime.signal import Signal
 class InvokeOptions(TypedDict, total=False):
     """Options of a call, all by name.
 
-    `surface` says where the call comes from, `invocation_id` how it is known, `env`, `services` and `metadata` what
-    its action finds in its context. `signal` cancels it; `timeout` ends an attempt and `deadline` the whole call, in
-    seconds; `retry` stands for the action's own. `confirm` is True or the token of a confirmation.
+    `invocation_id` says how the call is known, `env`, `services` and `metadata` what its action finds in its context.
+    `signal` cancels it; `timeout` ends an attempt and `deadline` the whole call, in seconds; `retry` stands for the
+    action's own. `confirm` is True or the token of a confirmation.
     """
 
-    surface: str
     invocation_id: str | None
     env: str | None
     services: Mapping[str, Any] | None
@@ -36,9 +35,10 @@ class InvokeOptions(TypedDict, total=False):
 
 
 _KNOWN = frozenset(InvokeOptions.__annotations__)
+#: Options that bound a call.
+LIMITS = frozenset({"signal", "timeout", "deadline", "retry"})
 #: What a context is told, and as what it keeps it.
 _KEPT = {
-    "surface": "surface",
     "invocation_id": "_id",
     "env": "_env",
     "metadata": "metadata",
@@ -48,7 +48,7 @@ _KEPT = {
 
 def refuse_unknown(options: InvokeOptions) -> None:
     """Refuse, as a function does, what is no option."""
-    if not options.keys() <= _KNOWN:
+    if not _KNOWN.issuperset(options):
         name = min(options.keys() - _KNOWN)
         raise TypeError(
             f"invoke() got an unexpected keyword argument {name!r}.{near_miss(name, sorted(_KNOWN))}"

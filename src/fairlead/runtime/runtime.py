@@ -37,7 +37,7 @@ from fairlead.runtime.idempotency import FRESH, IdempotencyStore, MemoryIdempote
 from fairlead.runtime.identity import caller_of, claim_key
 from fairlead.runtime.keys import Keys
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter
-from fairlead.runtime.options import InvokeOptions, limits_given, pass_on, refuse_unknown
+from fairlead.runtime.options import LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
 from fairlead.runtime.redaction import redacted, redactor_of
@@ -200,6 +200,7 @@ class Runtime:
         action: str | Action[..., Any],
         input: Any = NOTHING,
         *,
+        surface: str = IN_PROCESS,
         user: Any = None,
         auth: Any = None,
         idempotency_key: str | None = None,
@@ -212,20 +213,21 @@ class Runtime:
             plan = self._plans.get(action) or self._plan(action)
         except DefinitionError as exc:
             wrong = Failure(Kind.misconfigured, str(exc), cause=exc)
-            return self._refuse(action, wrong, user, auth, options)
+            return self._refuse(action, wrong, surface, user, auth, options)
         except Exception:
             plan = None  # not hashable, so no name either
         if plan is None:
-            return self._refuse(action, unknown(action, self.catalogue), user, auth, options)
+            return self._refuse(action, unknown(action, self.catalogue), surface, user, auth, options)
         if (
             plan.bare
             and not options
+            and surface == IN_PROCESS
             and (idempotency_key is None or not plan.keyed)
             and not self._lifespan.waiting
             and "opentelemetry.sdk" not in _MODULES
         ):
             return self._bare(plan, input)
-        return self._carry(plan, input, user, auth, idempotency_key, options)
+        return self._carry(plan, input, surface, user, auth, idempotency_key, options)
 
     async def _bare(self, plan: Plan, input: Any) -> Result:
         """A call that nothing stands between, and whose context nobody asks for."""
@@ -275,6 +277,7 @@ class Runtime:
         self,
         plan: Plan,
         input: Any,
+        surface: str,
         user: Any,
         auth: Any,
         idempotency_key: str | None,
@@ -294,6 +297,7 @@ class Runtime:
         context._closed = False
         context._loop_thread = 0
         context._notes = None
+        context.surface = surface
         context.user = user
         context.auth = auth
         context.idempotency_key = idempotency_key
@@ -319,8 +323,8 @@ class Runtime:
                     pending = tell(self._hooks.start, invocation)
                     if pending is not None:
                         await pending
-                if options and context.surface != IN_PROCESS and context.surface not in plan.surfaces:
-                    raise unsupported(action.name, context.surface)
+                if surface != IN_PROCESS and surface not in plan.surfaces:
+                    raise unsupported(action.name, surface)
                 if input is NOTHING:
                     input = {}
                 if plan.drop_blanks is not None:
@@ -331,7 +335,7 @@ class Runtime:
                     value = self._mended(plan, context, input, error)
                 context.input = value
                 del input  # a call may wait for long, and has in hand what this became
-                if options or plan.limited:
+                if plan.limited or not LIMITS.isdisjoint(options):
                     limits = limits_given(action, started, options, always=plan.limited)
                     if limits is not None and limits.signal is not None and limits.signal.cancelled:
                         raise Failure(Kind.cancelled, "Action was cancelled before execution.")
@@ -457,12 +461,12 @@ class Runtime:
         return plan
 
     async def _refuse(
-        self, asked: object, failure: Failure, user: Any, auth: Any, options: InvokeOptions
+        self, asked: object, failure: Failure, surface: str, user: Any, auth: Any, options: InvokeOptions
     ) -> Result:
         """End a call for which there is no action."""
         none = cast("Action[..., Any]", None)
         context = Context(self, none, self._monotonic())
-        context.user, context.auth = user, auth
+        context.surface, context.user, context.auth = surface, user, auth
         pass_on(context, options)
         name = self.redactor.text(asked[:100]) if isinstance(asked, str) else type(asked).__name__
         return await self._end(context, None, failure, Invocation(context, None), None, name)

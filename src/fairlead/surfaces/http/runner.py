@@ -12,7 +12,7 @@ from fairlead.actions import Action
 from fairlead.failures import Failure, Issue, wire
 from fairlead.failures import action as action_wire
 from fairlead.failures.action import ValidationError
-from fairlead.runtime import Event, Result, Runtime
+from fairlead.runtime import Event, InvokeOptions, Result, Runtime
 from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.http.batch import read_batch, run_batch
 from fairlead.surfaces.http.call import Call, read_call, with_key
@@ -165,17 +165,24 @@ class Runner:
         self, exchange: Exchange, action: Action[..., Any], call: Call, caller: Caller, id: str | None
     ) -> Coroutine[Any, Any, Result]:
         trace, metadata = _known(exchange, call, caller)
+        # Most calls give none of the others, and each that is given costs.
+        options: InvokeOptions = {}
+        if id is not None:
+            options["invocation_id"] = id
+        if metadata is not None:
+            options["metadata"] = metadata
+        if call.timeout is not None:
+            options["timeout"] = call.timeout
+        if call.confirm is not None:
+            options["confirm"] = call.confirm
         invocation = self._runtime.invoke(
             action,
             call.input,
             surface=self._surface,
-            invocation_id=id,
             user=caller.user,
             auth=caller.auth,
-            metadata=metadata,
-            timeout=call.timeout,
-            confirm=call.confirm,
             idempotency_key=call.idempotency_key,
+            **options,
         )
         if trace and "opentelemetry.sdk" in sys.modules:
             return traced(trace, invocation)
