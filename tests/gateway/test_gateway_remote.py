@@ -16,7 +16,7 @@ import pytest
 from httpx_sse import connect_sse
 
 from fairlead import App, Failure
-from fairlead.gateway import AgentWorker
+from fairlead.gateway import AgentTurn, AgentWorker
 from gateway.agent_under_test import worker
 from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build
 
@@ -338,3 +338,15 @@ def test_a_worker_that_another_one_replaced_ends_with_a_failure(site: Site, tmp_
             ended = site.ended("far", id)
             assert (ended.status, ended.error[:10]) == ("failed", "agent_lost")
             assert invoke(site, "hello").text == "You said: hello"
+
+
+def test_a_turn_that_has_begun_is_given_to_nobody_else(site: Site) -> None:
+    def replaced(turn: AgentTurn) -> str:
+        # It holds the worker's loop: nothing is said of the turn between its begin and the other's registration.
+        with site.raw() as client:
+            assert client.post("/runtime/registrations", json={"name": "far"}).status_code == 201
+        return "too late"
+
+    with running(lambda: AgentWorker(site.url, OWNER, "far", replaced)):
+        ended = site.ended("far", site.create("far"))
+    assert (ended.status, ended.error[:10]) == ("failed", "agent_lost")

@@ -200,12 +200,21 @@ class AgentWorker:
                 told = await self._read()
                 for each in told["stopped"]:
                     self._stop(each["deliveryId"])
-                for each in told["deliveries"]:
+                for each in await self._confirmed(told["deliveries"]):
                     self._begin(Asked.of(each))
         except Failure:
             for delivery in list(self._turns):
                 self._stop(delivery)
             raise
+
+    async def _confirmed(self, deliveries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Say that turns have come; gives those to begin. One that began unconfirmed could be given to another."""
+        new = {each["deliveryId"]: each for each in deliveries if each["deliveryId"] not in self._turns}
+        if not new:
+            return []
+        asked = {"leaseId": self._lease["leaseId"], "deliveries": list(new)}
+        told = await self._surely("/deliveries/ack", asked)
+        return [new[id] for id in told["acknowledged"]]
 
     async def _read(self) -> dict[str, Any]:
         """Say what is held, and wait for what is new."""
@@ -250,8 +259,6 @@ class AgentWorker:
 
     def _begin(self, asked: Asked) -> None:
         delivery = asked.delivery
-        if delivery in self._turns:
-            return
 
         async def send(batch: str, events: list[dict[str, Any]]) -> bool:
             try:
