@@ -296,6 +296,16 @@ async def test_a_task_that_is_parked_while_a_slot_is_given_up_gets_it(
         ]
 
 
+async def test_a_claim_that_waited_behind_a_submit_starts_no_task_before_it_was_made(store_url: str) -> None:
+    now = time.time()
+    with open_store(store_url) as store:
+        await store.write(lambda tx: ledger.submit(tx, row_of(1, now), now))
+        taken, _ = await store.write(ledger.taking(QUEUE, "w", 1, now - 1, LEASE))
+        await store.write(lambda tx: ledger.submit(tx, row_of(2, now), now))
+        (other,) = await store.write(lambda tx: ledger.take(tx, QUEUE, "w", 1, now - 1, LEASE))
+    assert taken[0].started == other.started == now
+
+
 def test_two_that_forget_old_tasks_at_once_do_not_wait_for_each_other(postgres_url: str) -> None:
     now = time.time()
     forgetting, go_on = threading.Event(), threading.Event()

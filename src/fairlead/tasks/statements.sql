@@ -25,6 +25,34 @@ INSERT INTO tasks (
     :created, :caller, :identity, :title, :metadata, :key, :request, :parent, :slot, '[]', 0, 0
 FROM unnest(:id::text[], :input::text[]) AS given (id, input)
 
+-- submit_packed
+INSERT INTO tasks (
+    id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
+    caller, identity, title, metadata, key, request, parent, slot, answers, latest, oldest
+) SELECT
+    json_extract(value, '$.id'), json_extract(value, '$.queue'), json_extract(value, '$.action'),
+    json_extract(value, '$.input'), 'queued', json_extract(value, '$.due'), json_extract(value, '$.ready'),
+    json_extract(value, '$.priority'), 0, 0,
+    json_extract(value, '$.max_attempts'), json_extract(value, '$.retry'), json_extract(value, '$.deadline'),
+    json_extract(value, '$.created'), json_extract(value, '$.caller'), json_extract(value, '$.identity'),
+    json_extract(value, '$.title'), json_extract(value, '$.metadata'), json_extract(value, '$.key'),
+    json_extract(value, '$.request'), json_extract(value, '$.parent'), json_extract(value, '$.slot'), '[]', 0, 0
+FROM json_each(:rows) WHERE true ON CONFLICT DO NOTHING RETURNING id
+
+-- submit_packed (postgres)
+INSERT INTO tasks (
+    id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
+    caller, identity, title, metadata, key, request, parent, slot, answers, latest, oldest
+) SELECT
+    given.id, given.queue, given.action, given.input, 'queued', given.due, given.ready, given.priority, 0, 0,
+    given.max_attempts, given.retry, given.deadline, given.created, given.caller, given.identity,
+    given.title, given.metadata, given.key, given.request, given.parent, given.slot, '[]', 0, 0
+FROM json_to_recordset(CAST(:rows AS json)) AS given (
+    id text, queue text, action text, input text, due double precision, ready integer, priority integer,
+    max_attempts integer, retry text, deadline double precision, created double precision, caller text, identity text,
+    title text, metadata text, key text, request text, parent text, slot text
+) ON CONFLICT DO NOTHING RETURNING id
+
 -- lock_batch
 SELECT 1
 
@@ -52,7 +80,7 @@ SELECT * FROM tasks WHERE queue = :queue AND action = :action AND caller = :call
 -- take
 UPDATE tasks SET
     state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1, attempt = attempt + 1,
-    started = coalesce(started, :now), latest = latest + 1
+    started = coalesce(started, CASE WHEN :now > created THEN :now ELSE created END), latest = latest + 1
 WHERE id IN (
     SELECT id FROM tasks WHERE queue = :queue AND ready = 1 ORDER BY priority DESC, due, id LIMIT :size
 ) RETURNING *
@@ -64,7 +92,7 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE tasks SET
     state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1, attempt = attempt + 1,
-    started = coalesce(started, :now), latest = latest + 1
+    started = coalesce(started, CASE WHEN :now > created THEN :now ELSE created END), latest = latest + 1
 FROM chosen WHERE tasks.id = chosen.id RETURNING tasks.*
 
 -- take_now (postgres)
@@ -74,7 +102,8 @@ WITH chosen AS MATERIALIZED (
 ), taken AS (
     UPDATE tasks SET
         state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1,
-        attempt = attempt + 1, started = coalesce(started, :now), latest = latest + 1
+        attempt = attempt + 1, started = coalesce(started, CASE WHEN :now > created THEN :now ELSE created END),
+        latest = latest + 1
     FROM chosen WHERE tasks.id = chosen.id RETURNING tasks.*
 ), told AS (
     INSERT INTO task_events (task, number, type, time, data, passing)
@@ -91,7 +120,7 @@ SELECT later.due, taken.* FROM (
 -- take_one
 UPDATE tasks SET
     state = 'running', ready = 0, due = NULL, worker = :worker, lease = :lease, run = run + 1, attempt = attempt + 1,
-    started = coalesce(started, :now), latest = latest + 1
+    started = coalesce(started, CASE WHEN :now > created THEN :now ELSE created END), latest = latest + 1
 WHERE id = :id AND ready = 1 RETURNING *
 
 -- due_now
