@@ -11,15 +11,25 @@ import psycopg
 import pytest
 
 from fairlead.failures import Failure, Kind
-from fairlead.store import Statement
+from fairlead.store import Statement, open_store
+from fairlead.store.express import Express
 from fairlead.store.postgres import PostgresStore
-from fairlead.store.store import Row, Single, Tx
+from fairlead.store.store import Call, Row, Single, Tx
 from servers import PATIENCE
 
 MAKE = Statement.of("CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT)")
 ADD = Statement.of(
     "INSERT INTO things (id, name) VALUES (:id, :name) ON CONFLICT (id) DO UPDATE SET name = :name RETURNING id"
 )
+NAMED = Statement.of("CREATE TABLE named (id VARCHAR(3) PRIMARY KEY CHECK (length(id) <= 3))")
+ENTER = Statement.of("INSERT INTO named (id) VALUES (:id) ON CONFLICT DO NOTHING RETURNING id")
+ENTER_MANY = Statement.of(
+    "INSERT INTO named (id) SELECT json_extract(value, '$.id') FROM json_each(:rows) WHERE true "
+    "ON CONFLICT DO NOTHING RETURNING id",
+    "INSERT INTO named (id) SELECT given.id FROM json_to_recordset(CAST(:rows AS json)) AS given (id text) "
+    "ON CONFLICT DO NOTHING RETURNING id",
+)
+NAMES = Statement.of("SELECT id FROM named ORDER BY id")
 IDS = Statement.of("SELECT id FROM things ORDER BY id")
 
 
@@ -35,7 +45,7 @@ def adding(id: int, name: Any = "x", topic: str = "added") -> Single[int]:
         tx.tell(topic)
         return _id(tx.all(ADD, id=id, name=name))
 
-    return Single(ADD, {"id": id, "name": name}, [topic], _id, by_thread)
+    return Single(Call(ADD, {"id": id, "name": name}), [topic], _id, by_thread)
 
 
 def _id(rows: list[Row]) -> int:
@@ -65,6 +75,57 @@ async def test_many_at_once_are_all_done_and_each_hears_of_its_own(store: Postgr
     await on_its_own_connection(store)
     assert await asyncio.gather(*(store.write(adding(id)) for id in range(1, 300))) == list(range(1, 300))
     assert await ids(store) == list(range(300))
+
+
+def packing(id: int, topic: str = "added") -> Single[int | None]:
+    def by_thread(tx: Tx) -> int | None:
+        tx.tell(topic)
+        return _id_or_none(tx.all(ENTER, id=str(id)))
+
+    return Single(Call(ENTER, {"id": str(id)}, ENTER_MANY), [topic], _id_or_none, by_thread)
+
+
+def _id_or_none(rows: list[Row]) -> int | None:
+    return int(rows[0][0]) if rows else None
+
+
+async def test_many_that_can_be_packed_are_one_statement_and_each_hears_of_its_own(store_url: str) -> None:
+    with open_store(store_url) as store:
+        await store.write(lambda tx: tx.run(NAMED))
+        rung: list[int] = []
+        stop = store.listen("added", lambda: rung.append(1))
+        assert await store.write(packing(5)) == 5
+        for first in (0, 40):  # on PostgreSQL, by threads at first, and then by the loop's own connection
+            ids = range(first, first + 40)
+            found = await asyncio.gather(*(store.write(packing(id)) for id in ids))
+            assert found == [None if id == 5 else id for id in ids]
+        stop()
+        assert rung
+        kept = await store.read(lambda tx: tx.all(NAMES))
+        assert sorted(int(id) for (id,) in kept) == list(range(80))
+
+
+async def test_one_that_is_packed_and_fails_takes_no_other_down(store_url: str) -> None:
+    with open_store(store_url) as store:
+        await store.write(lambda tx: tx.run(NAMED))
+        works = [packing(id) for id in (1, 1000, 2)]
+        one, wrong, two = await asyncio.gather(*map(store.write, works), return_exceptions=True)
+        assert (one, two) == (1, 2)
+        assert isinstance(wrong, Failure)
+        assert await store.read(lambda tx: tx.all(NAMES)) == [("1",), ("2",)]
+
+
+def test_a_connection_that_its_loop_never_took_is_closed_with_the_store(store: PostgresStore) -> None:
+    loop = asyncio.new_event_loop()
+    express = Express(store, loop)
+    express._connect()
+    made = express._made
+    assert made is not None
+    loop.close()
+    express.close()
+    assert made.lost
+    express._connect()
+    assert express._made is None
 
 
 async def test_a_lost_connection_loses_nothing(store: PostgresStore, postgres_url: str) -> None:

@@ -84,7 +84,7 @@ async def test_postgresql_plans_a_claim_no_more_often_when_many_tasks_have_ended
         assert isinstance(claim, Single)
 
         def work(tx: Tx) -> tuple[int, int]:
-            taken = [tx.one(claim.statement, **claim.values) for _ in range(20)]
+            taken = [tx.one(claim.call.statement, **claim.call.values) for _ in range(20)]
             planned = tx.one(PLANS, like="WITH chosen%")
             assert planned is not None
             return len({row[1] for row in taken if row is not None}), planned[0]

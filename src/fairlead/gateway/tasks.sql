@@ -2,9 +2,23 @@
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
 VALUES (:task, :agent, :owner, :created, :open, :record) ON CONFLICT DO NOTHING
 
+-- enter_packed
+INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
+SELECT json_extract(value, '$.task'), json_extract(value, '$.agent'), json_extract(value, '$.owner'),
+    json_extract(value, '$.created'), json_extract(value, '$.open'), NULL
+FROM json_each(:rows) WHERE true ON CONFLICT DO NOTHING
+
+-- enter_packed (postgres)
+INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
+SELECT given.task, given.agent, given.owner, given.created, given.open, NULL
+FROM json_to_recordset(CAST(:rows AS json)) AS given (
+    task text, agent text, owner text, created double precision, open integer
+) ON CONFLICT DO NOTHING
+
 -- record
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, 0, value -> 4 FROM json_each(:rows) WHERE true
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+    json_extract(value, '$[3]'), 0, json_extract(value, '$[4]') FROM json_each(:rows) WHERE true
 ON CONFLICT DO NOTHING
 
 -- record (postgres)
@@ -38,9 +52,17 @@ ORDER BY created DESC, task DESC LIMIT :size
 -- close
 UPDATE gateway_tasks SET open = 0 WHERE task = :task AND open = 1
 
+-- close_all
+UPDATE gateway_tasks SET open = 0 WHERE open = 1 AND task IN (SELECT value FROM json_each(:ids))
+
+-- close_all (postgres)
+UPDATE gateway_tasks SET open = 0
+WHERE open = 1 AND task = ANY (ARRAY(SELECT json_array_elements_text(CAST(:ids AS json))))
+
 -- ended
-SELECT g.task FROM gateway_tasks g LEFT JOIN tasks t ON t.id = g.task
-WHERE g.open = 1 AND (t.id IS NULL OR t.ended IS NOT NULL) LIMIT :size
+SELECT ended, id FROM tasks
+WHERE ended IS NOT NULL AND ended >= :since AND ended < :until AND (ended, id) > (:since, :after)
+ORDER BY ended, id LIMIT :size
 
 -- forget_records
 DELETE FROM gateway_tasks WHERE task IN (
@@ -50,7 +72,7 @@ DELETE FROM gateway_tasks WHERE task IN (
 -- forget_tasks
 DELETE FROM gateway_tasks WHERE task IN (
     SELECT g.task FROM gateway_tasks g LEFT JOIN tasks t ON t.id = g.task
-    WHERE g.task < :before AND g.record IS NULL AND g.open = 0 AND t.id IS NULL LIMIT :size
+    WHERE g.task < :before AND g.record IS NULL AND t.id IS NULL LIMIT :size
 )
 
 -- conversation

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.store.ear import ANYBODY
-from fairlead.store.store import Single, told_by
+from fairlead.store.store import Bundle, Single, told_by
 
 if TYPE_CHECKING:
     from psycopg import pq
@@ -40,6 +40,10 @@ class Express:
         self.loop = loop
         self._store = store
         self._link: Link | None = None
+        #: One that was just made, until the loop has taken it, and whether there will be no more.
+        self._made: Link | None = None
+        self._over = False
+        self._lock = threading.Lock()
         #: Its number, which a lost connection does not tell any more.
         self._socket = -1
         self._asked = 0
@@ -50,6 +54,7 @@ class Express:
         self._late: asyncio.Handle | None = None
         #: What is on its way, the forms of its answers, and the answers that have come.
         self._sent: list[Job] = []
+        self._bundle = Bundle(())
         self._forms: list[Form] = []
         self._came: list[pq.abc.PGresult] = []
 
@@ -79,6 +84,11 @@ class Express:
     def close(self) -> None:
         """Let go of the connection. What was not answered is left to the store's threads."""
         self._not_before = float("inf")
+        with self._lock:
+            self._over = True
+            made, self._made = self._made, None
+        if made is not None:  # the loop was closed before it could take it
+            made.close()
         if not self.loop.is_running() or _running() is self.loop:
             self._let_go()
             return
@@ -102,16 +112,19 @@ class Express:
         link: Link | None = None
         with suppress(psycopg.Error, Lost):
             link = self._store.connected()
-        try:
-            self.loop.call_soon_threadsafe(self._connected, link)
-        except RuntimeError:  # the loop is closed
-            if link is not None:
-                link.close()
-
-    def _connected(self, link: Link | None) -> None:
-        if link is not None and self._store.closing:
+        with self._lock:
+            if not self._over:
+                self._made, link = link, None
+        if link is not None:
             link.close()
-        elif link is not None:
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._connected)
+
+    def _connected(self) -> None:
+        with self._lock:
+            link, self._made = self._made, None
+        if link is not None:
             self._socket = link.socket
             try:
                 self.loop.add_reader(self._socket, self._read)
@@ -119,7 +132,8 @@ class Express:
                 link.close()
                 return
             self._link = link
-        self._not_before = time.monotonic() + _AGAIN
+        if not self._over:
+            self._not_before = time.monotonic() + _AGAIN
 
     def _let_go(self) -> None:
         link, self._link = self._link, None
@@ -158,13 +172,14 @@ class Express:
 
         jobs = self._gathered[:_TOGETHER]
         try:
-            statements: list[Encoded] = [encoded(work.statement, work.values) for _, work in jobs]
-            statements += [encoded(*work.beside) for _, work in jobs if work.beside is not None]
+            bundle = Bundle([work for _, work in jobs])
+            statements: list[Encoded] = [encoded(call.statement, call.values) for call in bundle.calls]
         except Exception:  # a value that cannot be kept: a thread will find out whose it is
             self._pass_on()
             return
         if self._store.carrier is None:
             statements.append((ANYBODY, (), []))
+        self._bundle = bundle
         self._sent, self._gathered = jobs, self._gathered[_TOGETHER:]
         try:
             self._forms = [link.send_encoded(each) for each in statements]
@@ -201,7 +216,7 @@ class Express:
             if link.owed or not self._sent:
                 return
             rows = rows_of(self._forms, self._came)
-            outcomes = [work.read(each) for (_, work), each in zip(self._sent, rows, strict=False)]
+            outcomes = self._bundle.outcomes(rows)
         except Exception:
             self._let_go()
             return
@@ -229,6 +244,7 @@ class Express:
     def _landed(self) -> list[Job]:
         """What was on its way, and is so no more."""
         jobs, self._sent, self._forms, self._came = self._sent, [], [], []
+        self._bundle = Bundle(())
         return jobs
 
 

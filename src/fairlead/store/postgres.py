@@ -21,7 +21,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.store.ear import NOTIFY, NOTIFY_ANYBODY, Ear, payload
 from fairlead.store.express import Express
 from fairlead.store.refusals import connection_failure, is_starting, statement_failure
-from fairlead.store.store import Landing, Outlet, Single, Store, Wake, Work, fail, told_by
+from fairlead.store.store import Bundle, Landing, Outlet, Single, Store, Wake, Work, fail, told_by
 
 if TYPE_CHECKING:
     import psycopg
@@ -394,20 +394,17 @@ class _Worker:
 
     def _stretch(self, link: Link, works: list[Single[Any]]) -> tuple[list[Any], dict[str, int]]:
         """Statements that are a transaction by themselves, together: one journey for all of them."""
-        sent = [(work.statement, work.values) for work in works]
-        sent += [work.beside for work in works if work.beside is not None]
-        forms = [
-            link.send(statement.postgres, [values[name] for name in statement.values])
-            for statement, values in sent
-        ]
+        from fairlead.store.link import encoded
+
+        bundle = Bundle(works)
+        forms = [link.send_encoded(encoded(call.statement, call.values)) for call in bundle.calls]
         link.end_stretch()
         wanted = link.owed
         told = told_by(works, works)
         if told and self._store.carrier is None:
             self._store.notify(link, told, NOTIFY_ANYBODY)
             link.end_stretch()
-        rows = link.rows(forms, wanted)
-        return [work.read(each) for work, each in zip(works, rows, strict=False)], told
+        return bundle.outcomes(link.rows(forms, wanted)), told
 
     def _undo(self, cause: BaseException) -> None:
         from fairlead.store.link import Lost, Refused

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ClassVar, Final, TypeVar
 
 from fairlead.failures import Failure, Kind
 from fairlead.store.statements import Statement
-from fairlead.store.store import Outlet, Row, Store, Work, fail
+from fairlead.store.store import Bundle, Outlet, Row, Single, Store, Work, fail, told_by
 
 T = TypeVar("T")
 Job = tuple[Outlet[Any], Work[Any]]
@@ -285,7 +286,24 @@ class SqliteStore(Store):
 def _together(connection: sqlite3.Connection, works: list[Work[Any]]) -> Done:
     """All or none."""
     tx = SqliteTx(connection)
-    return [(work(tx), None) for work in works], tx.told
+    outcomes: list[Any] = []
+    for packed, alike in groupby(works, _packed):
+        some = list(alike)
+        # A thread that runs many statements waits for the event loop's after each.
+        outcomes += _bundled(tx, some) if packed and len(some) > 1 else [work(tx) for work in some]
+    return [(outcome, None) for outcome in outcomes], tx.told
+
+
+def _packed(work: Work[Any]) -> Statement | None:
+    return work.call.packed if type(work) is Single else None
+
+
+def _bundled(tx: SqliteTx, works: list[Any]) -> list[Any]:
+    bundle = Bundle(works)
+    outcomes = bundle.outcomes([tx.all(call.statement, **call.values) for call in bundle.calls])
+    for topic, count in told_by(works, outcomes).items():
+        tx.tell(topic, count)
+    return outcomes
 
 
 def _apart(connection: sqlite3.Connection, works: list[Work[Any]]) -> Done:

@@ -18,8 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock, local
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
+from fairlead._json import dumps
 from fairlead.failures import Failure, Kind
 from fairlead.store.statements import Statement
 
@@ -65,6 +66,16 @@ class Tx(Protocol):
 Work = Callable[[Tx], T]
 
 
+class Call(NamedTuple):
+    """A statement and its values. Where there are many alike, `packed` is one for all of them: it takes their values
+    as `:rows`, a JSON list of objects, and gives the `id` of each that it entered.
+    """
+
+    statement: Statement
+    values: Mapping[str, Any]
+    packed: Statement | None = None
+
+
 class Single(Generic[T]):
     """Work that is one statement where the database can say it in one: then many of them take one journey there.
 
@@ -72,20 +83,18 @@ class Single(Generic[T]):
     statement that goes with it, whose rows nobody reads. Whom it tells may depend on the outcome.
     """
 
-    __slots__ = ("beside", "otherwise", "read", "statement", "topics", "values")
+    __slots__ = ("beside", "call", "otherwise", "read", "topics")
 
     def __init__(
         self,
-        statement: Statement,
-        values: Mapping[str, Any],
+        call: Call,
         topics: Sequence[str] | Callable[[T], Sequence[str]],
         read: Callable[[list[Row]], T],
         otherwise: Callable[[Tx], T],
-        beside: tuple[Statement, Mapping[str, Any]] | None = None,
+        beside: Call | None = None,
     ) -> None:
         self.beside = beside
-        self.statement = statement
-        self.values = values
+        self.call = call
         self.topics = topics
         self.read = read
         self.otherwise = otherwise
@@ -101,6 +110,44 @@ def told_by(works: Iterable[Single[Any]], outcomes: Iterable[Any]) -> dict[str, 
         for topic in work.topics(outcome) if callable(work.topics) else work.topics:
             told[topic] = told.get(topic, 0) + 1
     return told
+
+
+class Bundle:
+    """Works that are done together, with as few statements as can be."""
+
+    def __init__(self, works: Sequence[Single[Any]]) -> None:
+        self.works = works
+        #: What is to be run, in this order.
+        self.calls: list[Call] = []
+        self._packs: dict[int, tuple[int, list[Mapping[str, Any]]]] = {}
+        alone = len(works) == 1
+        #: Where the rows of each are, and under which id if they are others', too.
+        self._places = [self._place(work.call, alone) for work in works]
+        for work in works:
+            if work.beside is not None:
+                self._place(work.beside, alone)
+        for index, rows in self._packs.values():
+            self.calls[index] = self.calls[index]._replace(values={"rows": dumps(rows)})
+
+    def _place(self, call: Call, alone: bool) -> tuple[int, str | None]:
+        packed, values = call.packed, call.values
+        if packed is None or alone:
+            self.calls.append(call)
+            return len(self.calls) - 1, None
+        pack = self._packs.get(id(packed))
+        if pack is None:
+            pack = self._packs[id(packed)] = len(self.calls), []
+            self.calls.append(Call(packed, {}))
+        pack[1].append(values)
+        return pack[0], values.get("id")
+
+    def outcomes(self, rows: Sequence[list[Row]]) -> list[Any]:
+        """What each work gave, by the rows of the calls."""
+        entered = {index: {row[0] for row in rows[index]} for index, _ in self._packs.values()}
+        return [
+            work.read(rows[index] if id is None else [(id,)] if id in entered[index] else [])
+            for work, (index, id) in zip(self.works, self._places, strict=True)
+        ]
 
 
 #: Takes topics, and how often each was told.

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, loads
 from fairlead.store.statements import Statement, statements
-from fairlead.store.store import Row, Single, Tx, Work
+from fairlead.store.store import Call, Row, Single, Tx, Work
 from fairlead.tasks.records import Event, Task
 from fairlead.tasks.states import State
 
@@ -116,18 +116,19 @@ def _entered(tx: Tx, row: Mapping[str, Any], now: float, count: int) -> None:
 class Written:
     """A row that is written with a new task, under its id and time. It travels with the task's own."""
 
-    __slots__ = ("_statement", "_values")
+    __slots__ = ("_packed", "_statement", "_values")
 
-    def __init__(self, statement: Statement, **values: Any) -> None:
+    def __init__(self, statement: Statement, packed: Statement, **values: Any) -> None:
         self._statement = statement
+        self._packed = packed
         self._values = values
 
     def __call__(self, tx: Tx, task: Task) -> None:
-        statement, values = self.of(task.id, task.created)
-        tx.run(statement, **values)
+        call = self.of(task.id, task.created)
+        tx.run(call.statement, **call.values)
 
-    def of(self, task: str, created: float) -> tuple[Statement, Mapping[str, Any]]:
-        return self._statement, {**self._values, "task": task, "created": created}
+    def of(self, task: str, created: float) -> Call:
+        return Call(self._statement, {**self._values, "task": task, "created": created}, self._packed)
 
 
 def submitting(
@@ -140,8 +141,7 @@ def submitting(
     if row["deadline"] is not None and row["deadline"] - now < _NEAR:
         topics.append(DEADLINES)
     return Single(
-        _SUBMIT_ONE,
-        row,
+        Call(_SUBMIT_ONE, row, SQL.submit_packed),
         topics,
         lambda found: Task.new(row) if found else None,
         otherwise,
@@ -173,8 +173,7 @@ def taking(queue: str, worker: str, size: int, now: float, lease: float) -> Work
         return found, bool(rows[0][0])
 
     return Single(
-        SQL.take_now,
-        values,
+        Call(SQL.take_now, values),
         lambda outcome: [task_topic(task.id) for task in outcome[0]],
         read,
         lambda tx: (take(tx, queue, worker, size, now, lease), False),
@@ -293,7 +292,7 @@ def completing(held: Held, result: str, now: float, otherwise: Callable[[Tx], bo
     """
     data = dumps({"state": State.completed.value})
     values = {**held._asdict(), "result": result, "now": now, "data": data}
-    return Single(SQL.complete, values, [task_topic(held.id)], bool, otherwise)
+    return Single(Call(SQL.complete, values), [task_topic(held.id)], bool, otherwise)
 
 
 def pause(

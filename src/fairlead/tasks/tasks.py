@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from fairlead._json import dumps
+from fairlead._json import dumps, encode, plain
 from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
@@ -37,6 +37,8 @@ LONGEST: Final = 7 * 86_400.0
 _RARE: Final = frozenset(State) - {State.queued, State.running, State.completed}
 #: Tasks on a page at most.
 MOST: Final = 1000
+#: Callers whose identities are known as they are kept.
+_IDENTITIES: Final = 1024
 #: Failures that say that nothing has been done: every action can be tried again after them.
 _HARMLESS: Final = (Kind.rate_limited, Kind.busy)
 #: Those after which an action that may be called twice is tried again.
@@ -78,6 +80,8 @@ class Tasks:
         self.queue = queue or app.name
         self._wall = app.clock.time
         self._sealing = Sealing(store)
+        #: Identities as they are kept, by a digest of how they were given.
+        self._identities: dict[bytes, str] = {}
 
     async def submit(
         self,
@@ -194,7 +198,7 @@ class Tasks:
                 called = checked.action
                 row |= self._row(checked, surface, user, auth)
                 row["retry"] = _retry(called, retry)
-            given.append(dumps(_json(checked.input)))
+            given.append(_text(checked.input))
         if not given:
             return []
         # In order they are run in order, and are entered in half the time: each goes to the end of every index.
@@ -362,21 +366,33 @@ class Tasks:
         return Worker(self.app, self.store, self.bus, queue=self.queue, **options)
 
     def _row(self, checked: Checked, surface: str, user: Any, auth: Any) -> dict[str, Any]:
-        identity = {"surface": surface, "user": user, "auth": auth}
-        told = {
-            name: shown(_lasting(value), self.app.redactor)
-            for name, value in identity.items()
-            if value is not None
-        }
         return {
             "queue": self.queue,
             "action": checked.action.name,
-            "input": dumps(_json(checked.input)),
+            "input": _text(checked.input),
             "caller": whose(checked.caller),
-            "identity": dumps(told),
+            "identity": self._identity({"surface": surface, "user": user, "auth": auth}),
             "key": None,
             "request": None,
         }
+
+    def _identity(self, given: dict[str, Any]) -> str:
+        """Who calls as it is kept, without secrets. Few callers make most of the calls."""
+        try:
+            asked = hashlib.sha256(encode(given)).digest()
+        except TypeError:
+            return self._spelled(given)
+        spelled = self._identities.get(asked)
+        if spelled is None:
+            if len(self._identities) == _IDENTITIES:
+                self._identities.clear()
+            spelled = self._identities[asked] = self._spelled(given)
+        return spelled
+
+    def _spelled(self, identity: dict[str, Any]) -> str:
+        redactor = self.app.redactor
+        known = {name: value for name, value in identity.items() if value is not None}
+        return dumps({name: shown(_lasting(value), redactor) for name, value in known.items()})
 
     def _kept(self, tx: Tx, row: Mapping[str, Any]) -> Task | None:
         """The task that the same key has given before."""
@@ -484,7 +500,7 @@ def _options(
         "priority": priority,
         "created": now,
         "title": title,
-        "metadata": dumps(_json(dict(metadata or {}))),
+        "metadata": _text(dict(metadata or {})),
         "parent": parent,
         "slot": slot,
         "slots": slots,
@@ -570,6 +586,10 @@ def _cursor(given: str | None) -> tuple[float, str]:
         return float(created), id
     except ValueError:
         raise Failure(Kind.invalid_input, "The cursor is not one that a list gave.", field="before") from None
+
+
+def _text(value: Any) -> str:
+    return plain(value) or dumps(_json(value))
 
 
 def _json(value: Any) -> Any:
