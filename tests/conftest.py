@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import sys
 from collections import defaultdict
@@ -37,6 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chance = random.Random(seed)
         files: defaultdict[Path, float] = defaultdict(chance.random)
         items.sort(key=lambda item: (files[item.path], chance.random()))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Some tests wait for what others do, or for a clock: one process more than processors keeps these busy."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
