@@ -15,8 +15,11 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from fairlead._json import dumps, plain
 from fairlead.schema import NotJsonable, jsonable, schema_of
 
 
@@ -166,3 +169,42 @@ def test_typed_outputs_refuse_what_json_cannot_say() -> None:
         with pytest.raises(ValueError) as caught:
             schema.dump(schema.validate(bad))
         assert [issue.code for issue in schema.issues(caught.value)] == ["unserializable"]
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=5)
+    | st.uuids()
+    | st.dates()
+    | st.decimals()
+    | st.sampled_from([Colour.red, Size.big, Word.yes])
+    | st.binary(max_size=2)
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda each: (
+        st.lists(each, max_size=4)
+        | st.tuples(each, each)
+        | st.dictionaries(st.text(max_size=3) | st.integers(), each, max_size=4)
+    ),
+)
+
+
+@given(VALUES)
+def test_what_is_spelled_at_once_is_spelled_as_after_a_closer_look(value: Any) -> None:
+    spelled = plain(value)
+    assert spelled is None or spelled == dumps(jsonable(value))
+
+
+def test_only_what_is_json_is_spelled_at_once() -> None:
+    nested: Any = []
+    for _ in range(150):
+        nested = [nested]
+    itself: list[Any] = []
+    itself.append(itself)
+    for other in (float("nan"), {"a": [float("inf")]}, 2**70, {1: 2}, "\ud800", nested, itself, object()):
+        assert plain(other) is None
+    assert plain({"a": [1, 2.5, "x", True]}) == '{"a":[1,2.5,"x",true]}'

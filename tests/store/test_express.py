@@ -21,15 +21,18 @@ MAKE = Statement.of("CREATE TABLE things (id BIGINT PRIMARY KEY, name TEXT)")
 ADD = Statement.of(
     "INSERT INTO things (id, name) VALUES (:id, :name) ON CONFLICT (id) DO UPDATE SET name = :name RETURNING id"
 )
-NAMED = Statement.of("CREATE TABLE named (id VARCHAR(3) PRIMARY KEY CHECK (length(id) <= 3))")
+NAMED = Statement.of(
+    "CREATE TABLE named (id VARCHAR(3) PRIMARY KEY CHECK (length(id) <= 3), way TEXT DEFAULT 'single')"
+)
 ENTER = Statement.of("INSERT INTO named (id) VALUES (:id) ON CONFLICT DO NOTHING RETURNING id")
 ENTER_MANY = Statement.of(
-    "INSERT INTO named (id) SELECT json_extract(value, '$.id') FROM json_each(:rows) WHERE true "
+    "INSERT INTO named (id, way) SELECT json_extract(value, '$.id'), 'packed' FROM json_each(:rows) WHERE true "
     "ON CONFLICT DO NOTHING RETURNING id",
-    "INSERT INTO named (id) SELECT given.id FROM json_to_recordset(CAST(:rows AS json)) AS given (id text) "
-    "ON CONFLICT DO NOTHING RETURNING id",
+    "INSERT INTO named (id, way) SELECT given.id, 'packed' "
+    "FROM json_to_recordset(CAST(:rows AS json)) AS given (id text) ON CONFLICT DO NOTHING RETURNING id",
 )
 NAMES = Statement.of("SELECT id FROM named ORDER BY id")
+WAYS = Statement.of("SELECT DISTINCT way FROM named WHERE id <> '5'")
 IDS = Statement.of("SELECT id FROM things ORDER BY id")
 
 
@@ -103,6 +106,7 @@ async def test_many_that_can_be_packed_are_one_statement_and_each_hears_of_its_o
         assert rung
         kept = await store.read(lambda tx: tx.all(NAMES))
         assert sorted(int(id) for (id,) in kept) == list(range(80))
+        assert ("packed",) in await store.read(lambda tx: tx.all(WAYS))
 
 
 async def test_one_that_is_packed_and_fails_takes_no_other_down(store_url: str) -> None:
