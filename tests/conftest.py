@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: (files[item.path], chance.random()))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Some tests wait for what others do, or for a clock: one process more than processors keeps these busy."""
     return (os.cpu_count() or 1) + 1

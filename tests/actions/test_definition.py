@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fairlead import Action, App, action
-from fairlead.actions import RESERVED_NAMES, Concurrency, DefinitionError, Deprecation, RateLimit, Retry
+from fairlead.actions import Concurrency, DefinitionError, Deprecation, RateLimit, Retry
+from fairlead.actions.definition import RESERVED_NAMES
 
 
 async def ping() -> str:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from fairlead.failures import Failure, Kind
-from fairlead.store import EVERYTHING, Statement, Store, Tx, open_store
+from fairlead.store import Statement, Store, Tx, open_store
+from fairlead.store.store import EVERYTHING
 from others import Other
 from servers import PATIENCE, until
 

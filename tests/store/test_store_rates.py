@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from fairlead import App, Kind
 from fairlead.runtime import MemoryRates
-from fairlead.store import DurableRates, Statement, Store, Tx, open_store, window
+from fairlead.store import DurableRates, Statement, Store, Tx, open_store
+from fairlead.store.rates import window
 from servers import PATIENCE, until
 
 RATES = Statement.of("SELECT count(*) FROM rates")
@@ -232,7 +233,8 @@ def test_of_many_windows_at_once_exactly_the_limit_goes_on(stores: tuple[Store, 
 
 TAKER = """
 import sys
-from fairlead.store import open_store, window
+from fairlead.store import open_store
+from fairlead.store.rates import window
 store = open_store(url=sys.argv[1])
 print([store.write_now(lambda tx: window(tx, "k", 10, 60.0, 0.0)) for _ in range(8)].count(0.0))
 store.close()

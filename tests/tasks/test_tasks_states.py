@@ -17,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fairlead import App
 from fairlead.store import Statement, Tx, open_store
-from fairlead.tasks import MOVES, State, Tasks, ledger
+from fairlead.tasks import State, Tasks, ledger
 from fairlead.tasks.ledger import Fenced, Held
 from fairlead.tasks.records import Task
+from fairlead.tasks.states import MOVES
 
 QUEUE = "q"
 LEASE = 10.0

@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from fairlead.actions.policy import DefinitionError
-from fairlead.schema import Schema, Signature, module_around, s, schema_of
+from fairlead.schema import Schema, Signature, s, schema_of
+from fairlead.schema.typed import module_around
 
 Style = Literal["async", "sync", "async_stream", "sync_stream"]
 

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from fairlead.actions import RESERVED_NAMES, Action, Exposure
+from fairlead.actions import Action, Exposure
+from fairlead.actions.definition import RESERVED_NAMES
 from fairlead.failures import Failure
 from fairlead.failures import gateway as wire
 from fairlead.failures.gateway import AgentReplyError, Unauthorized

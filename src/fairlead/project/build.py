@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fairlead.actions import describe_attribution
+from fairlead.actions.manifest import describe_attribution
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Kind
 from fairlead.project.bundle import REPORT, SUMS, TARGETS, File, files_of, pretty

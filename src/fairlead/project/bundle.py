@@ -235,7 +235,7 @@ def registry_name(product: Product) -> str:
 
 
 def _descriptor(product: Product) -> dict[str, Any]:
-    from fairlead.actions import describe_attribution
+    from fairlead.actions.manifest import describe_attribution
 
     settings = product.config.section("mcp")
     env = shareable(settings.get("env", {}))

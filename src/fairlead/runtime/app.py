@@ -12,18 +12,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from fairlead.actions import (
-    IN_PROCESS,
     Action,
     ActionOptions,
     DefinitionError,
     Exposure,
     Group,
     action_manifest,
-    describe_attribution,
     surface_manifest,
 )
 from fairlead.actions import policy as checks
-from fairlead.actions.manifest import ATTRIBUTION_KEYS
+from fairlead.actions.manifest import ATTRIBUTION_KEYS, describe_attribution
+from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.runtime.clock import Clock
 from fairlead.runtime.hooks import Hook
 from fairlead.runtime.idempotency import IdempotencyStore

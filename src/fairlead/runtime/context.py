@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fairlead._json import encode, loads, packed
-from fairlead.actions import IN_PROCESS, Action, Injected
+from fairlead.actions import Action
+from fairlead.actions.binding import Injected
+from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor

@@ -17,14 +17,9 @@ from threading import get_ident
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Unpack, cast
 
-from fairlead.actions import (
-    IN_PROCESS,
-    Action,
-    Catalogue,
-    DefinitionError,
-    Exposure,
-)
+from fairlead.actions import Action, Catalogue, DefinitionError, Exposure
 from fairlead.actions import policy as checks
+from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor

@@ -11,7 +11,6 @@ from fairlead.schema.compiled import Invalid, Schema
 from fairlead.schema.jsonable import NotJsonable, jsonable
 from fairlead.schema.signature import Signature, signature_of
 from fairlead.schema.specs import schema_of
-from fairlead.schema.typed import module_around
 
 __all__ = [
     "Invalid",
@@ -19,7 +18,6 @@ __all__ = [
     "Schema",
     "Signature",
     "jsonable",
-    "module_around",
     "s",
     "schema_of",
     "signature_of",

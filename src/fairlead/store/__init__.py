@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from fairlead.store.master import KeyInFile, KeyInKeyring, KeyInText
     from fairlead.store.migrations import migrate
     from fairlead.store.opening import data_folder, open_store
-    from fairlead.store.rates import DurableRates, window
+    from fairlead.store.rates import DurableRates
     from fairlead.store.secrets import Secrets
     from fairlead.store.statements import Statement, Statements, statements
-    from fairlead.store.store import EVERYTHING, Bell, Store, Tx
+    from fairlead.store.store import Bell, Store, Tx
 
 __all__ = [
-    "EVERYTHING",
     "Bell",
     "DurableIdempotency",
     "DurableRates",
@@ -33,13 +32,11 @@ __all__ = [
     "migrate",
     "open_store",
     "statements",
-    "window",
 ]
 
 __getattr__ = on_demand(
     __name__,
     {
-        "EVERYTHING": "store",
         "Bell": "store",
         "DurableIdempotency": "idempotency",
         "DurableRates": "rates",
@@ -55,6 +52,5 @@ __getattr__ = on_demand(
         "migrate": "migrations",
         "open_store": "opening",
         "statements": "statements",
-        "window": "rates",
     },
 )

@@ -8,16 +8,15 @@ from fairlead._lazy import on_demand
 
 if TYPE_CHECKING:
     from fairlead.tasks.records import Event, Task
-    from fairlead.tasks.states import MOVES, State
+    from fairlead.tasks.states import State
     from fairlead.tasks.tasks import Rate, TaskRetry, Tasks
     from fairlead.tasks.worker import Worker
 
-__all__ = ["MOVES", "Event", "Rate", "State", "Task", "TaskRetry", "Tasks", "Worker"]
+__all__ = ["Event", "Rate", "State", "Task", "TaskRetry", "Tasks", "Worker"]
 
 __getattr__ = on_demand(
     __name__,
     {
-        "MOVES": "states",
         "Event": "records",
         "Rate": "tasks",
         "State": "states",

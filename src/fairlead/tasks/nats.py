@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fairlead._json import encode, loads
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import Clock
-from fairlead.store import EVERYTHING, Store
+from fairlead.store import Store
+from fairlead.store.store import EVERYTHING
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import KEPT_DELTAS, PRESENCE, Log, Presence, Source, Taken, carry, idle
 from fairlead.tasks.ledger import Held

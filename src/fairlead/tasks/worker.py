@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from fairlead._json import dumps, loads
-from fairlead.actions import IN_PROCESS, Retry
+from fairlead.actions import Retry
+from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.runtime import App

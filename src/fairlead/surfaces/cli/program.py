@@ -115,7 +115,7 @@ class Program:
             return None
         from contextlib import nullcontext, redirect_stdout
 
-        from fairlead.actions import deferred
+        from fairlead.actions.binding import deferred
 
         try:
             with redirect_stdout(self.console.stderr), nullcontext() if whole else deferred():

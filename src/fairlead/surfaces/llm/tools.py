@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Unpack
 
-from fairlead.actions import Action, DefinitionError, Exposure, describe_attribution, describe_policy
+from fairlead.actions import Action, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.exposure import Filter
+from fairlead.actions.manifest import describe_attribution, describe_policy
 from fairlead.failures import Failure, from_exception
 from fairlead.failures import tool as wire
 from fairlead.runtime import App, Runtime

@@ -5,7 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from fairlead.actions import Action, Exposure, describe_attribution
+from fairlead.actions import Action, Exposure
+from fairlead.actions.manifest import describe_attribution
 from fairlead.runtime import Runtime
 from fairlead.surfaces.mcp.revisions import R2025_11
 from fairlead.surfaces.mcp.tools import METADATA, Tool

@@ -20,14 +20,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from fairlead.actions import (
-    Action,
-    DefinitionError,
-    Exposure,
-    action_manifest,
-    describe_attribution,
-    surface_manifest,
-)
+from fairlead.actions import Action, DefinitionError, Exposure, action_manifest, surface_manifest
+from fairlead.actions.manifest import describe_attribution
 from fairlead.runtime import Runtime
 from fairlead.surfaces.exposed import find
 from fairlead.surfaces.mcp import rpc

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fairlead.actions import Action, DefinitionError, describe_policy
+from fairlead.actions import Action, DefinitionError
+from fairlead.actions.manifest import describe_policy
 from fairlead.surfaces.mcp.content import declares_blocks
 from fairlead.surfaces.mcp.revisions import Revision
 
