@@ -7,7 +7,7 @@ from rounds import Failures, Pace
 WHAT = """\
 Fairlead without extras, installed in an empty environment.
 The size is that of the files in `site-packages`; neither pip nor setuptools is there.
-pip compiles all that it installs; other installers, such as uv, leave that to Python, which compiles what is imported."""
+pip compiles all that it installs; others, such as uv, leave that to Python, which compiles what is imported."""
 
 
 def measure(pace: Pace, failures: Failures) -> Section:

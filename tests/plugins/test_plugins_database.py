@@ -224,7 +224,7 @@ async def test_what_leads_out_of_the_database_is_forbidden(host: Host, tmp_path:
         assert told["error"] == "access_denied", told
         assert told["message"].startswith("Forbidden SQL statement")
     assert not file.exists()
-    assert (await host.query("PRAGMA max_page_count"))["rows"] == [{"max_page_count": 25600}]
+    assert (await host.query("PRAGMA max_page_count"))["rows"] == [{"max_page_count": 102400}]
 
 
 async def test_a_forbidden_statement_within_a_trigger_does_not_run(host: Host) -> None:

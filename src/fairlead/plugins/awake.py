@@ -7,8 +7,11 @@ The helper process loads this file alone, so it imports next to nothing.
 from os import read, sched_yield
 from time import monotonic
 
-#: Seconds in which an answer is worth waiting for on the spot.
+#: Seconds in which what comes is worth waiting for on the spot.
 SOON = 0.0001
+#: The same for an answer and for the question after it, even from a side that has to be woken first: else two that
+#: gave up waiting for each other would never find out that it pays again.
+IN_TALK = 0.0003
 #: Waits in vain after which it is given up, for four times as many.
 _LUCK = 8
 _READ_AT_ONCE = 65536
@@ -17,7 +20,8 @@ _READ_AT_ONCE = 65536
 class Awake:
     """Reads one pipe whose reads do not block."""
 
-    def __init__(self) -> None:
+    def __init__(self, soon: float = SOON) -> None:
+        self._soon = soon
         self._luck = 1
 
     def read(self, fd: int) -> "bytes | None":
@@ -25,19 +29,17 @@ class Awake:
         if self._luck <= 0:
             self._luck = self._luck - 1 if self._luck > -4 * _LUCK else 1
             return None
-        until, tries = monotonic() + SOON, 0
+        until, tries = monotonic() + self._soon, 0
         while True:
             try:
                 data = read(fd, _READ_AT_ONCE)
             except BlockingIOError:
-                tries += 1
-                if tries & 3:
-                    continue
-                if monotonic() > until:
-                    self._luck -= 1
-                    return None
                 # The other side may share this core.
                 sched_yield()
+                tries += 1
+                if not tries & 7 and monotonic() > until:
+                    self._luck -= 1
+                    return None
             else:
                 self._luck = _LUCK
                 return data

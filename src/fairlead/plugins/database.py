@@ -51,12 +51,14 @@ _SIGNS: Final = ":@$"
 _NESTED: Final = (list, dict)
 _PATIENCE: Final = "busy_timeout = 5000"
 PRAGMAS: Final = (
+    # A page is enciphered as a whole for each small write: with pages of a quarter, writing a row costs a third less.
+    "cipher_page_size = 1024",
     "journal_mode = WAL",
     "synchronous = NORMAL",
     "foreign_keys = ON",
     "temp_store = MEMORY",
     # Pages of the log before they are moved to the file, which is a fifth of what small writes cost if done as usual.
-    "wal_autocheckpoint = 4000",
+    "wal_autocheckpoint = 16000",
     _PATIENCE,
 )
 

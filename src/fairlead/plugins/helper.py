@@ -38,7 +38,8 @@ class Lane:
         self.reader, self.writer = reader, writer
         self.agent: bytes | None = None
         self._rest = b""
-        self._awake = awake.Awake()
+        self._orders = awake.Awake()
+        self._answers = awake.Awake(awake.IN_TALK)
         os.set_blocking(reader, False)
 
     def send(self, kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> None:
@@ -48,9 +49,15 @@ class Lane:
         while sent < len(data):
             sent += os.write(self.writer, memoryview(data)[sent:])
 
-    def receive(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
-        """The next frame; does not return when there is none any more."""
-        data = self._rest or self._awake.read(self.reader) or self._read()
+    def order(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
+        """The next call; does not return when there is none any more."""
+        return self._frame(self._rest or self._orders.read(self.reader) or self._read())
+
+    def answer(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
+        """What the host says to a host call."""
+        return self._frame(self._rest or self._answers.read(self.reader) or self._read())
+
+    def _frame(self, data: bytes) -> "tuple[int, int, tuple[bytes | None, ...]]":
         size = frames.size(data)
         if len(data) == size:
             self._rest = b""
@@ -112,7 +119,7 @@ class Helper:
     def _serve(self, lane: Lane) -> None:
         self._lanes[get_ident()] = lane
         while True:
-            _kind, number, strings = lane.receive()
+            _kind, number, strings = lane.order()
             lane.agent = strings[0]
             try:
                 kind, given = frames.RETURN, self._made(number, strings[1:])
@@ -153,7 +160,7 @@ class Helper:
         if lane is None:
             return self._borrowing(lambda: self.ask(slot, args))
         lane.send(frames.HOST, slot, args)
-        answer: bytes | None = lane.receive()[2][0]
+        answer: bytes | None = lane.answer()[2][0]
         return answer
 
     def note(self, slot: int, args: "tuple[bytes | None, ...]") -> None:
@@ -171,7 +178,7 @@ class Helper:
             return self._borrowing(lambda: self.stream(request, chunk))
         lane.send(frames.HOST, slots.COMPLETE_STREAM, (request, b"" if chunk else None))
         while True:
-            kind, _number, strings = lane.receive()
+            kind, _number, strings = lane.answer()
             if kind == frames.REPLY or chunk is None:
                 return strings[0]
             chunk(strings[0] or b"")
@@ -223,7 +230,7 @@ def main() -> None:
     """Put up the fence that the host asks for, then serve."""
     control = int(sys.argv[1])
     first = Lane(control, control)
-    _kind, _number, strings = first.receive()
+    _kind, _number, strings = first.order()
     library, fence, allowed, limits, readable, writable = (os.fsdecode(each or b"") for each in strings)
     try:
         if fence != "none":
