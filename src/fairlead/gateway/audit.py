@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fairlead._json import dumps
 from fairlead.failures import Failure
 from fairlead.gateway.keys import SQL as KEYS_SQL
 from fairlead.runtime.clock import random_id
@@ -90,7 +91,7 @@ class Audit:
         #: What is to become lines; only what a request cannot be asked for later is done while it waits.
         self._waiting: list[_Noted] = []
         #: Lines that could not be written when they should have been.
-        self._unwritten: list[dict[str, Any]] = []
+        self._unwritten: list[tuple[Any, ...]] = []
         self._used: dict[str, float] = {}
         #: Requests, and those that were too many, by minute, owner, key and endpoint.
         self._usage: dict[tuple[int, str, str, str], list[int]] = {}
@@ -153,7 +154,8 @@ class Audit:
 
         def work(tx: Tx) -> None:
             if lines:
-                tx.many(SQL.add, lines)
+                # One statement for all of them: a thread that runs many gets in the way of the event loop each time.
+                tx.run(SQL.add, rows=dumps(lines))
             # In one order everywhere, so that two processes do not wait for each other.
             if used:
                 tx.many(KEYS_SQL.use, [{"id": id, "at": at} for id, at in sorted(used.items())])
@@ -237,22 +239,13 @@ class Audit:
         tx.run(SQL.prune_usage, before=int(now // 60) - _USAGE_KEPT)
 
 
-def _line(noted: _Noted) -> dict[str, Any]:
-    """A line as it is entered."""
+def _line(noted: _Noted) -> tuple[Any, ...]:
+    """The columns of a line."""
     at, caller, endpoint, status, params, request_id, address, made = noted
     agent, target = _about(params or {})
-    return {
-        "id": _id(at) + random_id()[:8],
-        "at": at,
-        "owner": "" if caller is None else _short(caller.owner, None),
-        "key_id": "" if caller is None else caller.key,
-        "endpoint": endpoint,
-        "agent": agent,
-        "target": _short(made) or target,
-        "status": status,
-        "request": request_id,
-        "address": address,
-    }
+    owner, key = ("", "") if caller is None else (_writable(caller.owner), caller.key)
+    id = _id(at) + random_id()[:8]
+    return id, at, owner, key, endpoint, agent, _short(made) or target, status, request_id, address
 
 
 def _usage_row(key: tuple[int, str, str, str], counted: list[int]) -> dict[str, Any]:
@@ -281,8 +274,10 @@ def _about(params: Mapping[str, str]) -> tuple[str | None, str | None]:
     return _short(agent), _short(others[-1] if others else None)
 
 
-def _short(text: str | None, most: int | None = _LONGEST) -> str | None:
-    if text is None:
-        return None
+def _short(text: str | None) -> str | None:
+    return None if text is None else _writable(text[:_LONGEST])
+
+
+def _writable(text: str) -> str:
     # What can be printed in ASCII is written as it is.
-    return text[:most] if text.isascii() and text.isprintable() else writable(text[:most])
+    return text if text.isascii() and text.isprintable() else writable(text)

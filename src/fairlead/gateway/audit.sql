@@ -1,6 +1,16 @@
 -- add
 INSERT INTO gateway_audit (id, at, owner, key_id, endpoint, agent, target, status, request, address)
-VALUES (:id, :at, :owner, :key_id, :endpoint, :agent, :target, :status, :request, :address)
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+    json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+    json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
+    json_extract(value, '$[9]') FROM json_each(:rows) WHERE true
+ON CONFLICT (id) DO NOTHING
+
+-- add (postgres)
+INSERT INTO gateway_audit (id, at, owner, key_id, endpoint, agent, target, status, request, address)
+SELECT value ->> 0, CAST(value ->> 1 AS double precision), value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+    value ->> 6, CAST(value ->> 7 AS integer), value ->> 8, value ->> 9
+FROM json_array_elements(CAST(:rows AS json)) AS each (value)
 ON CONFLICT (id) DO NOTHING
 
 -- page
