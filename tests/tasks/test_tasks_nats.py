@@ -19,7 +19,7 @@ from fairlead.tasks import State, Tasks, ledger
 from fairlead.tasks.bus import UNHEARD, DatabaseBus, open_bus
 from fairlead.tasks.ledger import Held, Said
 from fairlead.tasks.nats import WORK, NatsBus
-from servers import Nats, NatsCluster
+from servers import Nats, NatsCluster, Postgres
 from tasks.stage import PATIENCE, StartWorker, Where, ended, until
 
 if TYPE_CHECKING:
@@ -84,6 +84,23 @@ async def test_a_stream_that_is_lost_is_made_again_with_its_messages(app: App, o
         await all_completed(tasks, ids)
     await tasks.bus.close()
     store.close()
+
+
+async def test_processes_that_spell_the_databases_address_otherwise_hear_each_other(
+    app: App, own: Where, own_nats: Nats, postgres: Postgres, postgres_url: str, tmp_path: Path
+) -> None:
+    name = postgres_url.partition("?")[0].rpartition("/")[2]
+    other = Where(tmp_path, postgres.url(name, tcp=True), own_nats.url)
+    here, there = own.open(), other.open()
+    assert here.name != there.name
+    tasks, worker = own.tasks(app, here), other.tasks(app, there)
+    async with worker.worker():
+        task = await tasks.submit("talk", {"words": 50})
+        told = [event async for event in tasks.events(task.id)]
+    assert len([event for event in told if event.type == "delta"]) > 0
+    for each, store in ((tasks, here), (worker, there)):
+        await each.bus.close()
+        store.close()
 
 
 async def test_a_message_that_comes_twice_runs_nothing_twice(tasks: Tasks, worker: StartWorker) -> None:

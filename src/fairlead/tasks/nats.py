@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fairlead._json import encode, loads
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import Clock
-from fairlead.store import Store
+from fairlead.store import Statement, Store
 from fairlead.store.store import EVERYTHING
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import KEPT_DELTAS, PRESENCE, Log, Presence, Source, Taken, carry, idle
@@ -55,6 +55,10 @@ _MADE_UP: Final = 1000
 #: Seconds to look for messages before asking the database how long to wait.
 _GLANCE: Final = 0.02
 _DAY: Final = 86_400.0
+_IDENTITY: Final = Statement.of(
+    "SELECT 1",
+    "SELECT system_identifier, current_database(), current_schema() FROM pg_control_system()",
+)
 _READERS: Final = 32
 
 
@@ -67,7 +71,7 @@ class NatsBus:
         self._url = url
         self._name = os.urandom(6).hex()
         #: Several databases may share a server.
-        self.scope = hashlib.sha256(store.name.encode()).hexdigest()[:10]
+        self.scope = hashlib.sha256(_identity(store).encode()).hexdigest()[:10]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fairlead-nats", daemon=True)
         self._thread.start()
@@ -466,3 +470,15 @@ def _token(name: str) -> str:
     """A name as one token of a subject, whatever is in it."""
     plain = "".join(each if each.isalnum() and each.isascii() else "_" for each in name)[:40]
     return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _identity(store: Store) -> str:
+    """What tells a database from others, however a process spells its address."""
+    if store.kind != "postgres":
+        return store.name
+    try:
+        return repr(store.read_now(lambda tx: tx.one(_IDENTITY)))
+    except Failure as failure:
+        if failure.kind is Kind.unavailable:
+            raise
+        return store.name  # this user may not ask the server who it is
