@@ -346,6 +346,8 @@ async def test_a_plugin_that_falls_while_it_is_loaded_is_in_quarantine_at_once(
         assert row is not None
         assert (row.version, row.build) == ("1.0.0", build())
         assert "quarantine" in await refusal(app, "work")
+        told = (await app.invoke("work")).to_dict()["error"]
+        assert told["retryable"] is False  # it is for a person to let it try again
     assert plugin.state == "failed"
     assert not (layout.root / ".currently_loading").exists()
 

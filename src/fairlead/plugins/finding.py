@@ -74,7 +74,7 @@ class NotLoaded(Failure):
     def __init__(
         self, kind: Kind, reason: str, message: str, way_out: str, manifest: Manifest | None = None
     ) -> None:
-        super().__init__(kind, message, details={"reason": reason, "wayOut": way_out})
+        super().__init__(kind, message, retryable=False, details={"reason": reason, "wayOut": way_out})
         self.reason = reason
         self.way_out = way_out
         self.manifest = manifest

@@ -16,6 +16,7 @@ from fairlead.actions import Action, DefinitionError
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
 from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid, is_default
+from fairlead.plugins.finding import NotLoaded
 from fairlead.plugins.manifest import Tool
 from fairlead.plugins.preferences import Preferences
 from fairlead.plugins.turns import Turns
@@ -167,6 +168,8 @@ def _result(said: str, name: str, ctx: Context) -> Any:
 
 def _told(failure: Failure, name: str) -> Failure:
     """Why there is no answer, as tools say it."""
+    if isinstance(failure, NotLoaded):
+        return failure
     if failure.kind is Kind.timeout:
         return wire.Timeout(failure.message, cause=failure)
     if failure.details.get("null"):
