@@ -115,7 +115,7 @@ const LISTS = {
         ["To", (row) => row.host ?? soft("removed")],
         ["Attempts", (row) => String(row.attempt_num)],
         ["Answer", (row) => (row.last_response_status ? String(row.last_response_status) : soft("–"))],
-        ["Trouble", (row) => row.last_error ?? soft("–")],
+        ["Trouble", (row) => (row.last_error ? h("div", { class: "about" }, row.last_error) : soft("–"))],
         ["Next", (row) => moment(row.next_attempt_at)],
         ["Made", (row) => moment(row.created_at)],
       ],
