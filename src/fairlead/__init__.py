@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fairlead.schema import s
     from fairlead.surfaces.client import Client, SyncClient
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Action",
