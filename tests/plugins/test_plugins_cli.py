@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from fairlead import App
+from fairlead.agents import Agent
 from fairlead.plugins.finding import build
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.preferences import Preferences
 from fairlead.plugins.quarantine import Quarantine
 from fairlead.surfaces.cli import Console, main, run
+from fairlead.testing import ScriptModel
 from plugins.installed_kit import ID, compiled_loader, install_from
 
 
@@ -250,6 +252,41 @@ def test_uninstall_forgets_what_the_app_s_store_has_for_it(plugin: Plugin, libra
     asyncio.run(config.save(agent, {"token": "x"}))
     assert plugin("uninstall", ID, "--yes", app=app).code == 0
     assert asyncio.run(config.values(agent)) == {}
+
+
+def test_forget_deletes_what_plugins_keep_for_an_agent_that_is_gone(plugin: Plugin) -> None:
+    import asyncio
+
+    from fairlead.plugins.config import Config
+    from fairlead.plugins.identity import agent_uuid
+    from fairlead.plugins.services import Shared
+
+    app = App("demo")
+    app.add(Agent("ann", model=ScriptModel(["hello"])))
+    shared = Shared.of(app)
+    config = Config(ID, app.store, shared.secrets, shared.warnings)
+    ann, bob = (agent_uuid("demo", name) for name in ("ann", "bob"))
+    for agent in (ann, bob):
+        asyncio.run(config.save(agent, {"token": "x", "url": "y"}))
+    assert "--unset KEY" in plugin("forget", "ann", "--yes", app=app).err
+    assert plugin("forget", "bob", app=app).code == 3
+    assert len(asyncio.run(config.values(bob))) == 2
+    assert plugin("forget", "bob", "--yes", app=app).json["forgotten"] == 2
+    assert asyncio.run(config.values(bob)) == {}
+    assert len(asyncio.run(config.values(ann))) == 2
+
+
+def test_instructions_are_told_set_and_reset(plugin: Plugin, library: Path, layout: Layout) -> None:
+    install_from(library)
+    app = App("demo")
+    app.add(Agent("ann", model=ScriptModel(["hello"])))
+    assert plugin("instructions", ID, app=app).json["own"] is False
+    told = plugin("instructions", ID, "Be kind.", "--agent", "ann", app=app).json
+    assert (told["instructions"], told["own"]) == ("Be kind.", True)
+    assert Preferences(layout.home(ID)).instructions("ann") == "Be kind."
+    assert plugin("instructions", ID, "x", "--reset", app=app).code == 2
+    assert plugin("instructions", ID, "--reset", app=app).json["own"] is False
+    assert "no agent 'an'. Did you mean 'ann'?" in plugin("instructions", ID, "--agent", "an", app=app).err
 
 
 def test_policy_is_kept_for_a_tool_that_exists(plugin: Plugin, library: Path, layout: Layout) -> None:

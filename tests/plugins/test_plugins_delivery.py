@@ -249,19 +249,6 @@ async def test_a_new_agent_has_its_snapshot_and_its_tunnel(plugin: Plugin) -> No
     }
 
 
-async def test_an_agent_that_is_removed_takes_its_secrets_with_it(host: Host, plugin: Plugin) -> None:
-    await host.config.save(ANN, {"token": "t"})
-    await host.config.save(BOB, {"token": "u"})
-    await plugin.delivery.agent_added(ANN, "https://a.example")
-    plugin.since()
-    await plugin.delivery.agent_removed(ANN)
-    assert plugin.since() == [(ANN, TUNNEL_KEY, "")]
-    assert await host.config.values(ANN) == {}
-    assert await host.config.values(BOB) == {"token": "u"}
-    await plugin.delivery.agent_added(ANN)
-    assert (ANN, "limit", "30.0") in plugin.told
-
-
 async def test_a_plugin_that_was_started_again_is_told_everything_again(plugin: Plugin) -> None:
     await plugin.delivery.agent_added(ANN, "https://a.example")
     first = plugin.since()

@@ -118,16 +118,6 @@ class Delivery:
         await self.snapshot(agent)
         await self.tunnel(agent, url)
 
-    async def agent_removed(self, agent: str) -> None:
-        """An agent is gone: its tunnel is down, what was told is forgotten, and so is all that was kept for it."""
-        await self.tunnel(agent, None)
-        async with self._turn:
-            self._agents.pop(agent, None)
-            self._tunnels.pop(agent, None)
-            for name in [name for name in self._told if name[0] == agent]:
-                del self._told[name]
-        await self._config.forget_agent(agent)
-
     async def restarted(self) -> None:
         """The plugin began anew, and has forgotten everything: tell it all again."""
         async with self._turn:

@@ -15,8 +15,8 @@ from fairlead import _json
 from fairlead.actions import Action, DefinitionError
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
-from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid, is_default
 from fairlead.plugins.finding import NotLoaded
+from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid, is_default
 from fairlead.plugins.manifest import Tool
 from fairlead.plugins.preferences import Preferences
 from fairlead.plugins.turns import Turns

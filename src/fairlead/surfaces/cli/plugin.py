@@ -460,6 +460,18 @@ def _config(desk: Desk) -> int:
     return config(desk)
 
 
+def _instructions(desk: Desk) -> int:
+    from fairlead.surfaces.cli.plugin_config import instructions
+
+    return instructions(desk)
+
+
+def _forget_agent(desk: Desk) -> int:
+    from fairlead.surfaces.cli.plugin_config import forget
+
+    return forget(desk)
+
+
 def _path(text: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(text)))
 
@@ -478,6 +490,8 @@ _VERBS: Final = {
     "retry": Verb(_retry, 1),
     "policy": Verb(_policy, 3),
     "config": Verb(_config, 1, (), ("--agent", "--set", "--unset")),
+    "instructions": Verb(_instructions, 2, ("--reset",), ("--agent",)),
+    "forget": Verb(_forget_agent, 1, ("--yes",)),
     "run": Verb(_run, 3),
     "test": Verb(_test, 1),
     "extract": Verb(_extract, 1),
@@ -510,6 +524,11 @@ PLUGIN = Command(
             "List what an agent has set for a plugin. --agent NAME, --set KEY asks for the value or reads it from "
             "stdin, --unset KEY",
         ),
+        (
+            "instructions ID [TEXT]",
+            "Tell models TEXT for an agent in place of the plugin's own words. --agent NAME, --reset",
+        ),
+        ("forget AGENT", "Forget all that plugins keep for an agent that the app has no more. --yes"),
         ("extract LIB", "Print the manifest of a library, or check one in a file."),
         ("header", "Print osaurus_plugin.h; --path prints the folder it is in."),
         ("--data DIR", "The folder that plugins are kept in, as `plugins`. [env: FAIRLEAD_DATA]"),

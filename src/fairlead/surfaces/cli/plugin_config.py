@@ -1,4 +1,4 @@
-"""`fairlead plugin config`: the values that a plugin has for an agent. None is ever printed."""
+"""`fairlead plugin config`, `instructions` and `forget`: what a plugin has for an agent. No value is ever printed."""
 
 from __future__ import annotations
 
@@ -56,6 +56,54 @@ def config(desk: Desk) -> int:
         app.close()
     told = {"id": id, "agent": name, "agentId": agent, "settings": rows}
     return desk.tell(told, f"{id} for {name} ({agent})", desk.table(rows, "It has no settings."))
+
+
+def instructions(desk: Desk) -> int:
+    """Tell, set or reset what models are told of a plugin for an agent."""
+    from fairlead.plugins.finding import read_manifest
+    from fairlead.plugins.installing import installed_version
+    from fairlead.plugins.preferences import Preferences
+
+    layout, id = desk.layout, desk.word(0, "a plugin's id")
+    manifest = read_manifest(layout.version_folder(id, installed_version(layout, id)))
+    app = desk.program.the_app()
+    try:
+        name, agent = _agent(app, desk.options.values.get("--agent"))
+    finally:
+        app.close()
+    if name == DEFAULT:
+        raise wrong_option("--agent", "instructions are for an agent of the app.")
+    settings, text = Preferences(layout.home(id)), desk.options.words[1:]
+    if "--reset" in desk.options.on:
+        if text:
+            raise wrong_option("--reset", "give a text or --reset, not both.")
+        settings.set_instructions(name, None)
+    elif text:
+        settings.set_instructions(name, desk.word(1, "what models are told"))
+    own = settings.instructions(name)
+    told = own or manifest.instructions or ""
+    about = {"id": id, "agent": name, "agentId": agent, "instructions": told, "own": own is not None}
+    return desk.tell(about, told or f"{id} has no instructions for {name}.")
+
+
+def forget(desk: Desk) -> int:
+    """Forget all that plugins keep for an agent that the app does not have any more."""
+    from fairlead.plugins.identity import agent_uuid, agents_of
+
+    name = desk.word(0, "the name of an agent")
+    app = desk.program.the_app()
+    try:
+        if name in {agent.name for agent in agents_of(app).values()}:
+            words = f"The app has the agent {name!r}. Forget single values of it:"
+            command = f"{desk.program.spelled} plugin config ID --agent {name} --unset KEY"
+            raise Failure(Kind.conflict, f"{words} {command}")
+        if not desk.agreed(f"Forget all that plugins keep for {name}? This cannot be undone."):
+            raise Failure(Kind.refused_by_user, "Nothing was forgotten: nobody agreed. To agree, add --yes.")
+        count = asyncio.run(_config(app, "").forget_agent(agent_uuid(app.name, name)))
+    finally:
+        app.close()
+    told = f"{count} value{'' if count == 1 else 's'} of {name} {'is' if count == 1 else 'are'} forgotten."
+    return desk.tell({"ok": True, "agent": name, "forgotten": count}, told)
 
 
 def _row(field: Field, own: dict[str, str], required: set[str]) -> dict[str, Any]:
