@@ -135,6 +135,7 @@ def http() -> None:
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
         uvicorn.Server(config).run(sockets=[listening])

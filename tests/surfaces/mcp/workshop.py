@@ -195,6 +195,7 @@ if __name__ == "__main__":
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
         config = uvicorn.Config(server.http(), log_level="warning", lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])
