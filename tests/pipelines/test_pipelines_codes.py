@@ -318,3 +318,51 @@ async def test_pipelines_that_call_each_other_without_end_are_stopped() -> None:
     assert (
         await library("call", {"source": "let main : !int -> !int = id", "input": 1}, depth=8)
     ).code == "pipeline_error"
+
+
+async def called(value: Any, **host: Any) -> Failure:
+    """What a model is told that calls a pipeline, with nobody to ask unless the host says so."""
+    tools = require(check_text("use sys let main : !int -> !int = id")).modules["Sys"].processes
+    response = await Dispatcher(tools, Host(**host)).respond({"id": "1", "name": "call", "input": value})
+    assert response["is_error"], response
+    return wire.parse(response)
+
+
+async def test_a_model_cannot_run_a_program_by_way_of_a_pipeline_without_the_operator(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    source = f'let main : !json -> !json = exec {{ cmd: "touch", args: ["{mark}"] }}'
+    failure = await called({"source": source, "input": 1}, docroot=str(tmp_path))
+    assert failure.code == "tool_denied"
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("file", ["/etc/hostname", "../secret.plumb", "in/../../secret.plumb", "link.plumb"])
+async def test_a_pipeline_is_called_from_the_documents_only(tmp_path: Path, file: str) -> None:
+    root = tmp_path / "documents"
+    (root / "in").mkdir(parents=True)
+    (tmp_path / "secret.plumb").write_text("root:x:0:0")
+    (root / "link.plumb").symlink_to(tmp_path / "secret.plumb")
+    failure = await called({"file": file, "input": 1}, docroot=str(root), auto_approve=True)
+    assert failure.code == "docstore_denied"
+    assert "root:x" not in wire.dumps(failure)
+    failure = await called({"file": file, "input": 1}, auto_approve=True)
+    assert failure.code == "docstore_denied"
+
+
+async def test_a_called_file_that_is_no_program_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "notes.plumb").write_text("type A = int secret words of a note")
+    (tmp_path / "bytes.plumb").write_bytes(b"\xff\xfe")
+    failure = await called({"file": "notes.plumb", "input": 1}, docroot=str(tmp_path), auto_approve=True)
+    assert failure.code == "load_error"
+    assert "words of a note" not in wire.dumps(failure)
+    failure = await called({"file": "bytes.plumb", "input": 1}, docroot=str(tmp_path), auto_approve=True)
+    assert failure.code == "load_error"
+
+
+async def test_a_called_file_uses_the_modules_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "help.plumb").write_text("let twice : !number -> !number = map(value * 2)")
+    (tmp_path / "in" / "a.plumb").write_text("use ./help let main : !number -> !number = Help.twice")
+    tools = require(check_text("use sys let main : !int -> !int = id")).modules["Sys"].processes
+    dispatcher = Dispatcher(tools, Host(docroot=str(tmp_path), auto_approve=True))
+    assert await dispatcher.call("call", {"file": "in/a.plumb", "input": 2}) == 4

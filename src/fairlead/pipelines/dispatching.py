@@ -12,6 +12,7 @@ from fairlead.failures import Failure, from_exception
 from fairlead.failures import runtime as wire
 from fairlead.failures.runtime import (
     ConfigError,
+    DocstoreDenied,
     InternalError,
     LoadError,
     ParseError,
@@ -30,10 +31,11 @@ from fairlead.pipelines.validating import checker, refusal
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
+    from fairlead.pipelines.problems import Source
     from fairlead.tools.mcp import McpServer
 
 #: Built-in tools that ask the operator unless their settings say otherwise.
-_ASKING: Final = frozenset(("write", "edit", "delete", "exec"))
+_ASKING: Final = frozenset(("write", "edit", "delete", "exec", "call"))
 #: A pipeline may call another, which calls another, so deep.
 _DEEPEST: Final = 8
 #: Made by the compiler, never called.
@@ -209,29 +211,46 @@ class Dispatcher:
             ) from failure
 
     def _loaded(self, name: str, value: Mapping[str, Any]) -> Process:
-        import os
-
         from fairlead.pipelines.apps import options_for
-        from fairlead.pipelines.checking import check_file, check_text
-        from fairlead.pipelines.problems import failure_of
+        from fairlead.pipelines.checking import check_text
+        from fairlead.pipelines.problems import Source, failure_of
 
         options = options_for(self._host.app, self._host.environ, search_path=self._host.search_path)
         given = value.get("source")
-        if given is not None:
-            checked = check_text(str(given), options=options)
-        else:
-            path = os.path.join(self._host.docroot or ".", str(value.get("file", "")))
-            try:
-                checked = check_file(path, options)
-            except Failure as failure:
-                raise LoadError(failure.message, details={"source": name, **failure.details}) from failure
+        source = Source("<text>", str(given)) if given is not None else self._document(name, value)
+        checked = check_text(source.text, source.file, options)
         if checked.errors:
             syntax = given is not None and any(each.rule == "syntax" for each in checked.errors)
-            wrong = failure_of(checked.errors, ParseError if syntax else LoadError)
+            # Lines are shown of what the caller wrote, not of files that it may not read.
+            shown = [each if each.file == "<text>" else replace(each, text="") for each in checked.errors]
+            wrong = failure_of(shown, ParseError if syntax else LoadError)
             wrong.details["source"] = name
             raise wrong
         assert checked.main is not None
         return checked.main
+
+    def _document(self, name: str, value: Mapping[str, Any]) -> Source:
+        """A program among the documents. Raises Failure: it may not be read, or is none."""
+        import os
+
+        from fairlead.pipelines.modules import LARGEST
+        from fairlead.pipelines.problems import Source
+        from fairlead.tools.documents import document
+
+        file, root = str(value.get("file", "")), self._host.docroot
+        try:
+            data = document(root, file, LARGEST + 1)
+            if len(data) > LARGEST:
+                raise LoadError(f"{file!r} has more than {LARGEST} bytes, and is no program.")
+            # By its place on the disk, where the modules beside it are.
+            return Source(os.path.join(root or "", file), data.decode())
+        except DocstoreDenied as failure:
+            failure.details.setdefault("source", name)
+            raise
+        except Failure as failure:
+            raise LoadError(failure.message, details={"source": name, "file": file}) from failure
+        except UnicodeDecodeError as error:
+            raise LoadError(f"{file!r} is not UTF-8 text.", details={"source": name, "file": file}) from error
 
 
 def _parsed(name: str, value: Any) -> Any:

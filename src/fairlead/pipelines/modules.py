@@ -12,16 +12,16 @@ from fairlead.pipelines.problems import Source
 
 INSTALLED: Final = os.path.join(os.path.dirname(__file__), "library")
 #: Larger files are no programs.
-_LARGEST: Final = 10_000_000
+LARGEST: Final = 10_000_000
 
 
 def read(path: str) -> Source:
     """The text of a program. Raises Failure when it cannot be read."""
     try:
         size = os.stat(path).st_size
-        if size > _LARGEST:
+        if size > LARGEST:
             raise ConfigError(
-                f"{path} has {size} bytes; a program has at most {_LARGEST}.", details={"file": path}
+                f"{path} has {size} bytes; a program has at most {LARGEST}.", details={"file": path}
             )
         with open(path, encoding="utf-8", newline="") as file:
             return Source(path, file.read())

@@ -28,7 +28,7 @@ from fairlead.tools.globs import BadGlob, Glob
 from fairlead.tools.listing import readable, temporary
 from fairlead.tools.searching import BadPattern, Search, TooSlow, matching
 
-__all__ = ["documents"]
+__all__ = ["document", "documents"]
 
 MOST_MATCHES: Final = 500
 MOST_LISTED: Final = 10_000
@@ -68,6 +68,12 @@ def documents(
         )
         found.append(run)
     return found
+
+
+def document(root: str | os.PathLike[str] | None, path: str, most: int) -> bytes:
+    """The first bytes of one document. Raises Failure with a docstore code."""
+    with _Documents(root)._fenced(path) as fence:
+        return fence.read(path, most)[0]
 
 
 class _Documents:
