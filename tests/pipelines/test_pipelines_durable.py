@@ -9,10 +9,17 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairlead import App, Context, Failure, Kind
+from fairlead.pipelines.apps import options_for
+from fairlead.pipelines.checking import check_text, require
 from fairlead.pipelines.durable import SQL
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.journals import Journal, Memory
+from fairlead.pipelines.running import run_all
 from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
 from servers import ends_with_us
@@ -208,3 +215,62 @@ async def pay(item: str) -> str:
         print(item, file=file)
     return item
 """
+
+
+PAYS = """
+type In = { amount: int }
+let main : !In -> !string = plumb(input, output) {
+  input ; action pay { retry: 2, backoff: 0.01, timeout: 0.5 } ; output
+}
+"""
+
+
+@pytest.mark.parametrize("fails", ["failure", "timeout"])
+async def test_a_payment_that_was_tried_again_is_not_paid_again_after_a_crash(fails: str) -> None:
+    app, keys = App("shop"), list[str | None]()
+
+    @app.action(side_effects="write")
+    async def pay(amount: int, ctx: Context) -> str:
+        """Pay."""
+        keys.append(ctx.idempotency_key)
+        if len(keys) == 1 and fails == "timeout":
+            await asyncio.Event().wait()
+        if len(keys) == 1:
+            raise Failure(Kind.unavailable, "The bank is away.")
+        return "paid"
+
+    class Pages(Memory):
+        run: str | None = "task-1"
+
+    main = require(check_text(PAYS, options=options_for(app, {}))).main
+    assert main is not None
+    steps: dict[str, Any] = {}
+    for _ in ("at first", "after a crash"):
+        host = Host(app=app, journal=Journal(Pages(steps)))
+        assert await run_all(main, [{"amount": 5}], host) == ["paid"]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+
+
+async def test_the_same_step_side_by_side_keeps_its_number_when_the_other_fails() -> None:
+    journal = Journal(Memory())
+    failed, steps = asyncio.Event(), list[str]()
+
+    async def fails(step: str) -> None:
+        steps.append(step)
+        failed.set()
+        raise Failure(Kind.unavailable, "Away.")
+
+    async def works(step: str) -> str:
+        steps.append(step)
+        await failed.wait()
+        return step
+
+    async def first() -> Any:
+        with pytest.raises(Failure):
+            await journal.once("pay", 1, fails)
+        return await journal.once("pay", 1, works)
+
+    again, other = await asyncio.gather(first(), journal.once("pay", 1, works))
+    assert again == steps[0]
+    assert other != again

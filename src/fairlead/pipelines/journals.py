@@ -56,33 +56,42 @@ class Journal:
         self.pages = pages
         self._within = within
         self._asked: Counter[str] = Counter()
+        #: Numbers of steps that came to nothing: whoever asks the same next is that step, with its key.
+        self._free: dict[str, list[int]] = {}
 
     async def once(self, place: str, asked: Any, work: Work) -> Any:
-        """What a step gives: as it is known, or by doing it. The work gets the step's name. Raises Failure."""
-        return await self._done(place, f"{self._within}{place}:{digest(asked)}", work)
+        """What a step gives: as it is known, or by doing it. The work gets the step's name.
+
+        Raises:
+            Failure: it failed; it may be tried again as the same step.
+        """
+        return await self.answered(place, digest(asked), work)
 
     async def answered(self, place: str, asked: str, work: Work) -> Any:
-        """The same for a question, by its digest. Raises Failure; then it may be asked again as the same step."""
+        """The same for what is asked by its digest. Raises Failure."""
         name = f"{self._within}{place}:{asked}"
-        try:
-            return await self._done(place, name, work)
-        except Failure:
-            if not self.pages.failures:
-                self._asked[name] -= 1
-            raise
-
-    async def _done(self, place: str, name: str, work: Work) -> Any:
-        self._asked[name] += 1
-        step = f"{name}:{self._asked[name]}"
+        number = self._number(name)
+        step = f"{name}:{number}"
         result = self.pages.known(step)
-        if result is MISSING:
-            try:
-                result = await work(step)
-            except Failure as failure:
-                self.pages.failed(step, place, failure)
-                raise
-            await self.pages.keep(step, place, result)
+        if result is not MISSING:
+            return result
+        try:
+            result = await work(step)
+        except BaseException as error:
+            if isinstance(error, Failure):
+                self.pages.failed(step, place, error)
+            if not (isinstance(error, Failure) and self.pages.failures):
+                self._free.setdefault(name, []).append(number)
+            raise
+        await self.pages.keep(step, place, result)
         return result
+
+    def _number(self, name: str) -> int:
+        if free := self._free.get(name):
+            free.sort(reverse=True)
+            return free.pop()
+        self._asked[name] += 1
+        return self._asked[name]
 
     def key(self, step: str) -> str | None:
         """The idempotency key of a step, where the run has a name that stays."""
