@@ -118,6 +118,14 @@ async def test_a_filter_with_a_type_lets_go_of_everything_else() -> None:
     assert await given(text, values) == [{"n": 1}]
 
 
+@pytest.mark.parametrize("more", ["", "i ; map(1) ; discard"])
+async def test_a_filter_with_a_type_whose_output_nobody_wants_lets_go_of_everything_else(more: str) -> None:
+    text = f"""
+    let small : !{{ n: int }} -> !{{ n: int }} = filter(n < 10)
+    let main : !json -> !json = plumb(i, o) {{ i ; small ; discard  i ; o  {more} }}"""
+    assert await given(text, ["x", {"n": 1}]) == ["x", {"n": 1}]
+
+
 @pytest.mark.parametrize(
     ("text", "value", "source"),
     [

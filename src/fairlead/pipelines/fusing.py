@@ -239,7 +239,10 @@ class _Fuser:
         assert process is not None
         if not targets(op.next):
             # Nobody is told, but an evaluation error is one all the same.
-            return [] if op.cell.kind == "project" else [f"{indent}{self._code(process, value)}"]
+            if op.cell.kind == "project":
+                return []
+            wanted = f"{self._coder.check(process.inputs[0].type, value)} and " if op.select else ""
+            return [f"{indent}{wanted}({self._code(process, value)})"]
         if op.cell.kind == "filter":
             return self._filter(op, process, value, indent, last=last)
         name = self._coder.name()
