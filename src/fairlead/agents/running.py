@@ -6,13 +6,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
 from fairlead.agents.asking import Book, root
 from fairlead.agents.conversations import OpenConversation, redacted
 from fairlead.agents.loop.driver import Driver
-from fairlead.agents.loop.policy import UNSPENT, Exit, Limits, Outcome, Policy, Spent
+from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
 from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted, not_kept
 from fairlead.agents.loop.turns import answered, unanswered
 from fairlead.agents.models.model import Message, ToolCall, Usage
@@ -51,7 +51,6 @@ TRANSCRIPT: Final[Any] = Inside("transcript")
 HISTORY: Final[Any] = Inside("history")
 #: So deep agents may call agents; two that call each other would never end.
 _DEEPEST: Final = 8
-T = TypeVar("T", int, float)
 #: How much of a result is told to those who watch.
 _SHOWN: Final = 20_000
 
@@ -137,15 +136,13 @@ class _Run:
             if self._operator is None:
                 self._operator = _TaskOperator(self._book)
         self._policy = agent.policy if not metadata.get(CHAT) else _chatting(agent.policy)
-        if around is not None and (left := around.kept.get("left")) is not None:
-            self._policy = replace(self._policy, limits=_within(self._policy.limits, left()))
         if self._operator is not None and not isinstance(self._operator, _TaskOperator):
             self._operator = _Unhurried(self._operator, self)
 
     async def go(self, prompt: str) -> Any:
         transcript = self._transcript
         token = SESSION.set(self.session)
-        asked = None
+        asked, paused = None, False
         if isinstance(self._operator, _Unhurried):
             # While a tool asks somebody, the time of this run stands still, too.
             asked = OPERATOR.set(self._operator)
@@ -157,16 +154,17 @@ class _Run:
             else:
                 await self._heard(prompt, transcript)
             driver = self._driver = self._made(transcript, belt)
-            self.session.kept["left"] = driver.left
             return await self._answer(await driver.run(), transcript)
         except BaseException:
+            paused = self._book is not None and self._book.waiting
             await self._gave_way(transcript)
             raise
         finally:
             SESSION.reset(token)
             if asked is not None:
                 OPERATOR.reset(asked)
-            self._charge()
+            if self._driver is not None:
+                self._driver.account.close(paid=not paused)
             if self._kept is not None:
                 self._hand_over(self._kept, transcript)
 
@@ -201,12 +199,6 @@ class _Run:
         """While somebody is asked, whose time is not the run's."""
         return nullcontext() if self._driver is None else self._driver.watch.still()
 
-    def _charge(self) -> None:
-        """Let the run that this one is a tool of pay for it."""
-        if self._around is not None and self._driver is not None:
-            kept = self._around.kept
-            kept["used"] = kept.get("used", Usage()) + self._driver.usage
-
     def _made(self, transcript: list[Message], belt: Belt) -> Driver:
         agent, app, ctx = self._agent, self._app, self._ctx
         seconds = self._policy.limits.tool_seconds
@@ -223,6 +215,7 @@ class _Run:
             keep=None if self._conversation is None else self._keep,
             ask=None if self._operator is None else self._ask,
             spent=_spent(self._state.get("spent")),
+            above=None if self._around is None else self._around.kept.get("account"),
         )
 
     async def _heard(self, prompt: str, transcript: list[Message]) -> None:
@@ -419,18 +412,19 @@ class _Run:
         if outcome.exit is Exit.tool_rejected:
             return ToolDenied("The run ended: a tool that it wanted to use was declined.", details=details)
         if outcome.exit is Exit.over_budget:
-            return _over(outcome, details, self._policy)
+            assert self._driver is not None
+            seconds = self._policy.limits.seconds
+            most = seconds if outcome.reason == "seconds" else self._driver.account.limit
+            return _over(outcome, details, most or 0)
         return None
 
 
-def _over(outcome: Outcome, details: dict[str, Any], policy: Policy) -> Failure:
-    limits = policy.limits
+def _over(outcome: Outcome, details: dict[str, Any], most: float) -> Failure:
     if outcome.reason == "context":
         told = "The conversation does not fit into the model's window any more. Begin another, or use a larger model."
         return ContextOverflow(told, details=details)
     if outcome.reason == "tool_calls":
-        return MaxToolCalls(f"The agent made more than {limits.tool_calls} calls of tools.", details=details)
-    most = getattr(limits, outcome.reason)
+        return MaxToolCalls(f"The agent made more than {most} calls of tools.", details=details)
     spent = {"tokens": f"{most} tokens", "cost": f"{most} US dollars", "seconds": f"{most:g} seconds"}
     return BudgetExceeded(
         f"The run used up what it may: {spent[outcome.reason]}.", details={**details, "limit": outcome.reason}
@@ -472,15 +466,6 @@ def _spelled(spent: Spent) -> dict[str, Any]:
 def _spent(kept: Mapping[str, Any] | None) -> Spent:
     """What the run had used when it was paused."""
     return UNSPENT if kept is None else Spent(**{**kept, "usage": Usage(*kept["usage"])})
-
-
-def _within(limits: Limits, left: Limits) -> Limits:
-    """The limits of a run that is a tool of another: no more than that one has left."""
-    return replace(limits, tokens=_least(limits.tokens, left.tokens), cost=_least(limits.cost, left.cost))
-
-
-def _least(one: T | None, other: T | None) -> T | None:
-    return other if one is None else one if other is None else min(one, other)
 
 
 class _Unhurried:

@@ -271,7 +271,7 @@ class Completion:
             await asyncio.wait((running,))
             raise
         finally:
-            self._usage = driver.usage if driver.usage.tokens else self._usage
+            self._usage = driver.account.usage if driver.account.usage.tokens else self._usage
         if running.cancelled():
             partial = "".join(self._said)
             await _keep(conversation, partial)

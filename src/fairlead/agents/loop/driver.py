@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from fairlead.agents.loop import notices, paths
+from fairlead.agents.loop.accounts import Account
 from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.compaction import Compaction
 from fairlead.agents.loop.extraction import correction, extract
-from fairlead.agents.loop.policy import UNSPENT, Exit, Limits, Outcome, Policy, Spent
+from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
 from fairlead.agents.loop.stopwatch import Stopwatch
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
@@ -104,10 +105,11 @@ class Driver:
         keep: Keep | None = None,
         ask: Ask | None = None,
         spent: Spent = UNSPENT,
+        above: Account | None = None,
     ) -> None:
-        limits = policy.limits
         self.transcript = transcript
-        self.usage = spent.usage
+        #: What it has used, which the run that it is a tool of pays for, too.
+        self.account = session.kept["account"] = Account(policy.limits, spent, above)
         self.iterations = spent.iterations
         self.calls: list[tuple[str, str]] = []
         self._model = model
@@ -119,29 +121,17 @@ class Driver:
         self._brief = brief
         self._keep = keep
         self._ask = ask
-        #: Whether anything but the steps is counted.
-        self._bounded = not limits.tool_calls is limits.tokens is limits.cost is limits.seconds is None
+        self._bounded = self.account.bounded
         self._compaction = Compaction(model.window, max_tokens=brief.settings.max_tokens)
         self._notices: list[str] = []
         #: What goes after the transcript for one step: a reply that did not fit, and why.
         self._aside: list[Message] = []
         self.watch = Stopwatch(monotonic, spent.seconds)
-        #: Calls that were let through, against the limit.
-        self._admitted = spent.calls
 
     @property
     def spent(self) -> Spent:
         """What the run has used so far, with what it had used before it was paused."""
-        return Spent(self.usage, self.iterations, self._admitted, self.watch.seconds)
-
-    def left(self) -> Limits:
-        """What the run may still use. Agents that are its tools may use no more."""
-        limits = self._policy.limits
-        return replace(
-            limits,
-            tokens=None if limits.tokens is None else limits.tokens - self.usage.tokens,
-            cost=None if limits.cost is None else limits.cost - self.usage.cost,
-        )
+        return Spent(self.account.usage, self.iterations, self.account.calls, self.watch.seconds)
 
     async def run(self) -> Outcome:
         """Go on from where the transcript is, to an exit.
@@ -150,7 +140,7 @@ class Driver:
             Failure: the model could not be asked, or its answer cannot be used.
         """
         limits = self._policy.limits
-        if limits.cost is not None and not self._model.priced:
+        if not self._model.priced and self.account.priced:
             raise ConfigError(
                 f"The run has a limit of cost, and the price of {self._model.name!r} is not known. Give it in the "
                 "models' prices, install genai-prices, or limit the tokens instead.",
@@ -227,15 +217,17 @@ class Driver:
         return Request(brief.system + messages, offer.specs, "auto", brief.schema, brief.settings)
 
     async def _step(self, request: Request) -> Reply:
+        account = self.account
+        account.asked = self._estimated
         if not self._listener.heard:
             reply = await self._model.reply(request)
         else:
             self.partial = ""
             reply = await self._streamed(request)
             self.partial = ""
-        usage = reply.usage
+        account.asked, usage = 0, reply.usage
         if usage is not NOTHING:
-            self.usage += usage
+            account.usage += usage
             if usage.tokens:
                 self._compaction.measured(self._estimated, usage.input)
                 await self._listener.used(usage)
@@ -364,12 +356,17 @@ class Driver:
         """Whether a call may be run, after what happened to those before it in the turn."""
         if denied:
             return self._tools.skipped(call)
-        most = self._policy.limits.tool_calls
-        if most is not None and self._admitted >= most and call.name not in _INTERCEPTS:
+        account = self.account
+        if self._bounded and call.name not in _INTERCEPTS and account.no_more_calls():
             self._out_of_calls = True
-            return self._tools.exhausted(call, most)
-        verdict = await self._tools.admit(call)
-        self._admitted += isinstance(verdict, Admitted)
+            return self._tools.exhausted(call, int(account.limit))
+        # Counted while somebody is asked: others must not be let through on the same count.
+        account.calls += 1
+        verdict = None
+        try:
+            verdict = await self._tools.admit(call)
+        finally:
+            account.calls -= not isinstance(verdict, Admitted)
         return verdict
 
     async def _batch(self, calls: Sequence[ToolCall], done: dict[str, str]) -> Outcome | None:
@@ -465,8 +462,6 @@ class Driver:
         started = self._monotonic()
         envelope = await self._tools.run(admitted)
         self.calls.append((admitted.call.name, admitted.call.id))
-        # What agents that are tools have used is part of this run.
-        self.usage += self._session.kept.pop("used", NOTHING)
         return envelope, self._monotonic() - started
 
     async def _replay(self, call: ToolCall, held: Held, done: dict[str, str]) -> None:
@@ -551,16 +546,12 @@ class Driver:
 
     def _spent(self) -> str | None:
         """Which of the run's limits is used up, if one is."""
-        limits, usage = self._policy.limits, self.usage
         if self._out_of_calls:
             return "tool_calls"
-        if limits.tokens is not None and usage.tokens >= limits.tokens:
-            return "tokens"
-        if limits.cost is not None and usage.cost >= limits.cost:
-            return "cost"
-        if limits.seconds is not None and self.watch.seconds >= limits.seconds:
-            return "seconds"
-        return None
+        if (reason := self.account.over()) is not None:
+            return reason
+        seconds = self._policy.limits.seconds
+        return "seconds" if seconds is not None and self.watch.seconds >= seconds else None
 
     def _outcome(
         self,
@@ -571,7 +562,7 @@ class Driver:
         reason: str = "",
     ) -> Outcome:
         calls = tuple(self.calls)
-        return Outcome(exit, text, value, self.usage, self.iterations, calls, clarification, reason)
+        return Outcome(exit, text, value, self.account.usage, self.iterations, calls, clarification, reason)
 
     async def _say_last(self, message: Message) -> None:
         """Record the last words, and that they are the last."""
