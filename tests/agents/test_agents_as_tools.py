@@ -1,13 +1,15 @@
-"""Agents that are tools of agents: what they use is the outer run's."""
+"""Agents that are tools of agents: what they use is the outer run's, and each call is a conversation of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import pytest
+
 from fairlead import App
 from fairlead.agents import Agent, Limits, Policy
-from fairlead.agents.models.model import Reply, Request, Usage
+from fairlead.agents.models.model import Reply, Request, ToolCall, Usage
 from fairlead.agents.models.script import ScriptModel, Turn, call
 
 ANSWER = Turn(text="done", usage=Usage(input=450, output=450))
@@ -93,3 +95,38 @@ async def test_a_limit_of_cost_needs_the_prices_of_the_agents_that_are_tools() -
     async with app:
         await app.invoke("boss", {"prompt": "go"})
     assert "price" in model.requests[-1].messages[-1].content
+
+
+async def test_a_call_whose_id_was_there_before_is_another_conversation() -> None:
+    app = App("shop")
+    model = ScriptModel(["answer"], repeat=True)
+    helper = Agent("helper", model=model, instructions="Do.")
+
+    def asks(words: str) -> Turn:
+        return Turn(calls=(ToolCall("helper", f'{{"prompt": "{words}"}}', "call_0"),))
+
+    boss = agent("boss", asks("one"), asks("two"), "ok", asks("three"), "ok", tools=[helper])
+    app.add(helper)
+    app.add(boss)
+    async with app:
+        for _ in range(2):
+            assert (await app.invoke("boss", {"prompt": "go", "conversation": "k"})).data == "ok"
+        _, said = await app.conversations.get("k", "")
+    heard = [[each.content for each in asked.messages if each.role == "user"] for asked in model.requests]
+    assert heard == [["one"], ["two"], ["three"]]
+    ids = [each.id for message in said for each in message.calls]
+    assert len(set(ids)) == 3
+    assert [each.call_id for each in said if each.role == "tool"] == ids
+
+
+@pytest.mark.parametrize("length", [150, 195, 200])
+async def test_a_conversation_with_a_long_id_can_use_agents(length: int) -> None:
+    app = App("shop")
+    helper = agent("helper", "done")
+    boss = agent("boss", call("helper", prompt="x"), "ok", tools=[helper])
+    app.add(helper)
+    app.add(boss)
+    async with app:
+        await app.invoke("boss", {"prompt": "go", "conversation": "c" * length})
+        _, said = await app.conversations.get("c" * length, "")
+    assert '"ok":true' in next(each.content for each in said if each.role == "tool")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
 from fairlead.agents.asking import Book, root
-from fairlead.agents.conversations import OpenConversation, redacted
+from fairlead.agents.conversations import LONGEST_ID, OpenConversation, redacted
 from fairlead.agents.loop.driver import Driver
 from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
 from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted, not_kept
@@ -76,7 +77,7 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
         )
     if id is None and around is not None:
         # An agent that is another's tool: kept with it, if that is.
-        id = f"{around.id}.{CALL.get()}" if around.kept.get("durable") else None
+        id = _below(around.id, CALL.get()) if around.kept.get("durable") else None
     elif id is None and task is not None:
         id = root(task).id
     if id is None:
@@ -84,6 +85,14 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
     number, at = ("", 0) if task is None else (task.id, task.run)
     async with app.conversations.open(id, agent.name, ctx.caller, task=number, run=at) as conversation:
         return await _Run(agent, app, ctx, conversation, around, task).go(prompt)
+
+
+def _below(id: str, call: str) -> str:
+    """The id of what an agent says as a tool: that of the conversation and the call, as long as ids may be."""
+    joined = f"{id}.{call}"
+    return (
+        joined if len(joined) <= LONGEST_ID else hashlib.sha256(joined.encode(errors="replace")).hexdigest()
+    )
 
 
 class _Run:

@@ -23,7 +23,7 @@ from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
 from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
 from fairlead.agents.loop.stopwatch import Stopwatch
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
-from fairlead.agents.loop.turns import answered, result_of, taken, unanswered
+from fairlead.agents.loop.turns import answered, ids, result_of, taken, unanswered
 from fairlead.agents.models.model import (
     NOTHING,
     Message,
@@ -90,6 +90,8 @@ class Driver:
     _estimated = 0
     #: What is remembered of calls, once there is one.
     _memory: tuple[TaskState, notices.Staleness] | None = None
+    #: The ids that calls have had, once there is one.
+    _ids: set[str] | None = None
 
     def __init__(
         self,
@@ -273,7 +275,9 @@ class Driver:
     # The calls of a turn.
 
     async def _tool_turn(self, reply: Reply) -> Outcome | None:
-        calls = taken(reply.calls, self._compaction.budget)
+        if self._ids is None:
+            self._ids = ids(self.transcript)
+        calls = taken(reply.calls, self._compaction.budget, self._ids)
         await self._record(replace(reply.message(), calls=calls))
         return await self._process(calls)
 

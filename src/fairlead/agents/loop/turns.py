@@ -22,17 +22,22 @@ _LONGEST: Final = 1_000_000
 _TOO_LONG: Final = "The arguments have {} characters, which is too many. Send less, in several calls."
 
 
-def taken(calls: Sequence[ToolCall], room: int) -> tuple[ToolCall, ...]:
+def ids(transcript: Sequence[Message]) -> set[str]:
+    """The ids that calls have had."""
+    return {call.id for message in transcript for call in message.calls}
+
+
+def taken(calls: Sequence[ToolCall], room: int, ids: set[str]) -> tuple[ToolCall, ...]:
     """The calls of a turn as they can be recorded and sent back to any provider.
 
-    Each has an id of its own, by which results find their call, and a name that a tool could have. Arguments that are
-    too long, or take more tokens than there are for the whole conversation, give way to words about that.
+    Each has an id that no other call of the conversation has, by which results and what an agent said as a tool find
+    their call; it is added to `ids`. And each has a name that a tool could have. Arguments that are too long, or take
+    more tokens than there are for the whole conversation, give way to words about that.
     """
-    seen = {""}
     known: list[ToolCall] = []
     for call in calls:
-        id = f"call_{secrets.token_hex(12)}" if call.id in seen else call.id
-        seen.add(call.id)
+        id = f"call_{secrets.token_hex(12)}" if not call.id or call.id in ids else call.id
+        ids.add(id)
         name = call.name if _NAME.fullmatch(call.name) else _ILLEGAL.sub("_", call.name)[:64] or "_"
         arguments = call.arguments
         if len(arguments) > _LONGEST or estimates.text(arguments) > room:
