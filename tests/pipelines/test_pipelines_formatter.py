@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from fairlead.pipelines.checking import check_text
 from fairlead.pipelines.formatting import WIDTH, format_text
 from fairlead.pipelines.problems import CheckError, Problems, Source
 from fairlead.pipelines.tokens import lex
@@ -122,3 +123,27 @@ def test_no_word_and_no_comment_is_lost_and_the_second_time_changes_nothing(
         assume(False)
     assert words(once) == words(text)
     assert format_text(once) == once
+
+
+@pytest.mark.parametrize(
+    ("body", "formatted"),
+    [
+        ("input ; map(Total.Net.amount) ; output", "input ; map(Total.Net.amount) ; output"),
+        ("input ; map(value.Total .Net .amount) ; output", "input ; map(value.Total.Net.amount) ; output"),
+        ("input ; filter(true).Total.Net.amount ; output", "input ; filter(true).Total.Net.amount ; output"),
+        ("input ; Same .Total.Net .amount ; output", "input ; Same .Total.Net.amount ; output"),
+    ],
+)
+def test_fields_with_capitals_lead_to_others_before_and_after_formatting(body: str, formatted: str) -> None:
+    head = """type T = { Total: { Net: { amount: int } } }
+let Same : !T -> !T = id
+let main : !T -> !int = plumb(input, output) {
+"""
+    assert check_text(f"{head}  {body}\n}}\n").errors == []
+    assert format_text(f"{head}{body} }}").endswith(f"\n  {formatted}\n}}\n")
+    assert check_text(format_text(f"{head}{body} }}")).errors == []
+
+
+def test_a_protocol_keeps_the_signs_between_its_steps() -> None:
+    text = "protocol Talk = send Ask . recv Answer . end\n"
+    assert format_text(text) == text

@@ -64,8 +64,14 @@ def format_text(text: str, file: str = "<text>") -> str:
 def _told_apart(tokens: list[Token]) -> Iterator[Token]:
     """The tokens, with signs that are written in two ways told apart."""
     in_spawn = False
+    #: How many of its brackets are open.
+    in_expression = 0
     for index, token in enumerate(tokens):
         before = tokens[index - 1].type if index else ""
+        if in_expression or before in ("MAP", "FILTER"):
+            in_expression += (token.type in ("LPAR", "LBRACE", "LSQB")) - (
+                token.type in ("RPAR", "RBRACE", "RSQB")
+            )
         if token.type in ("SPAWN", "RPAR"):
             in_spawn = token.type == "SPAWN"
         if token.type == "COLON" and index > 1 and tokens[index - 2].type == "LET":
@@ -74,7 +80,16 @@ def _told_apart(tokens: list[Token]) -> Iterator[Token]:
             token = token._replace(type="NEGATIVE")
         elif token.type == "EQUAL" and in_spawn:
             token = token._replace(type="ASSIGN")
+        elif token.type == "DOT" and not in_expression and _is_apart(tokens, index):
+            token = token._replace(type="FIELD")
         yield token
+
+
+def _is_apart(tokens: list[Token], index: int) -> bool:
+    """Whether a dot stands apart from a name that would be a module's if it did not."""
+    name = tokens[index - 1]
+    first = index < 2 or tokens[index - 2].type != "DOT"
+    return first and name.type == "NAME" and name.value[0].isupper() and name.stop < tokens[index].start
 
 
 def _mark(node: object, marks: _Marks) -> None:
@@ -313,6 +328,8 @@ class _Writer:
         right = item.open.type if isinstance(item, _Group) else item.type
         if right in _TIGHT_BEFORE or (left in _TIGHT_AFTER and not isinstance(last, _Group)):
             return False
+        if "FIELD" in (left, right):
+            return right == "FIELD" or self._protocol
         if "DOT" in (left, right):
             return self._protocol
         if right == "LPAR":

@@ -56,6 +56,8 @@ _PART: Final = re.compile(r"\.([^\W\d]\w*)")
 _EDGE: Final = re.compile(r"\(\*|\*\)")
 _OPENING: Final = {"LPAR": ")", "PORTPAR": ")", "LBRACE": "}", "LSQB": "]"}
 _CLOSING: Final = {"RPAR", "RBRACE", "RSQB"}
+#: Words that no expression has: one that is never closed ends before them, or before a `;`.
+_DECLARING: Final = frozenset(("LET", "TYPE", "USE", "PROTOCOL", "SPAWN"))
 
 
 class Token(NamedTuple):
@@ -91,6 +93,8 @@ def lex(source: Source, problems: Problems) -> Lexed:
     comments: list[Comment] = []
     strays: list[int] = []
     depth, match_at, end = 0, _TOKEN.match, len(source.text)
+    #: How deep the expression began that this is in; 0 outside. There, and after a dot, names have no modules.
+    expression = 0
     while position < end:
         found = match_at(text, position)
         if found is None:
@@ -107,32 +111,41 @@ def lex(source: Source, problems: Problems) -> Lexed:
         assert kind is not None
         value = found.group()
         if kind == "WORD":
-            kind, value, position = _word(text, value, position)
+            field = expression or (tokens and tokens[-1].type == "DOT")
+            kind, value, position = _word(text, value, position, qualified=not field)
+            if kind in _DECLARING:
+                expression = 0
         elif kind == "SYMBOL":
             kind = _SYMBOLS[value]
+            if kind == "SEMI":
+                expression = 0
             if kind == "LPAR" and tokens and tokens[-1].type == "PORT" and tokens[-1].stop == start:
                 kind = "PORTPAR"
             if kind in _OPENING:
                 depth += 1
+                if not expression and tokens and tokens[-1].type in ("MAP", "FILTER"):
+                    expression = depth
                 if depth == DEEPEST + 1:
                     problems.add(
                         source, start, "syntax", f"Brackets nest deeper than {DEEPEST}.",
                         "Give inner parts a name of their own.",
                     )  # fmt: skip
             elif kind in _CLOSING:
+                if depth == expression:
+                    expression = 0
                 depth = max(depth - 1, 0)
         tokens.append(Token(kind, value, start, position))
     return Lexed(tokens, comments, strays)
 
 
-def _word(text: str, value: str, position: int) -> tuple[str, str, int]:
-    """A keyword, a primitive, a name, or `Module.name` when it begins with a capital."""
+def _word(text: str, value: str, position: int, *, qualified: bool) -> tuple[str, str, int]:
+    """A keyword, a primitive, a name, or `Module.name` when it begins with a capital and may be qualified."""
     if value in PRIMITIVES:
         return "PRIMITIVE", value, position
     if value in RESERVED:
         return value.upper(), value, position
     start = position - len(value)
-    if value[0].isupper():
+    if qualified and value[0].isupper():
         while (part := _PART.match(text, position)) is not None and part.group(1) not in RESERVED:
             position = part.end()
     whole = text[start:position]
