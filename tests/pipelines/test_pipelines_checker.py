@@ -266,3 +266,46 @@ def test_equal_problems_of_a_module_are_told_once(tmp_path: Path) -> None:
     (tmp_path / "b.plumb").write_text("use ./bad\n")
     (tmp_path / "a.plumb").write_text("use ./bad\nuse ./b\nlet main : !int -> !int = id\n")
     assert len(check_file(tmp_path / "a.plumb").errors) == 1
+
+
+def test_an_expression_that_is_never_closed_does_not_take_the_modules_of_what_follows() -> None:
+    text = """
+use fs
+let a : !int -> !int = map(value + 1
+let t : Fs.Nothing -> Fs.Nothing = id
+let main : !int -> !int = id
+"""
+    assert [each.message for each in check_text(text).errors if "Fs" in each.message] == [
+        "There is no type 'Fs.Nothing'.",
+        "There is no type 'Fs.Nothing'.",
+    ]
+
+
+BOT = """
+type Q = { text: string }
+let bot : !Q -> !string = agent { provider: "eliza", model: "doctor" }
+let main : !int -> !int = id
+"""
+
+
+@pytest.mark.parametrize("port", ["telemetry", "ctrl_out"])
+def test_what_comes_by_a_side_port_is_not_one_output_for_each_input(port: str) -> None:
+    text = f"""{BOT}
+    let p : !Q -> !json = plumb(input, output) {{ input ; bot  bot@{port} ; output }}
+    let t : Q -> json = tool {{ process: p }}"""
+    assert [each.rule for each in check_text(text).errors] == ["tool"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "input ; map({ set_temp: 0.5 }) ; bot@ctrl_in",
+        "bot@telemetry ; discard",
+        "bot ; map({ set_temp: 0.5 }) ; bot@ctrl_in",
+    ],
+)
+def test_what_steers_or_watches_an_agent_does_not_keep_a_plumb_from_being_a_tool(more: str) -> None:
+    text = f"""{BOT}
+    let p : !Q -> !string = plumb(input, output) {{ input ; bot ; output  {more} }}
+    let t : Q -> string = tool {{ process: p }}"""
+    assert check_text(text).errors == []

@@ -13,6 +13,7 @@ from fairlead.pipelines.problems import near
 from fairlead.pipelines.processes import Scope, ports
 from fairlead.pipelines.program import Edge, Graph, Node, Port, Process
 from fairlead.pipelines.protocols import PEER, Session, session_of
+from fairlead.pipelines.totality import total
 from fairlead.pipelines.types import Type, assignable, disjoint, reason, shown
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Body:
         for session in self._sessions.values():
             session.finish(self._checker, self._module)
         process.graph = self._graph
-        process.total = len(process.inputs) == len(process.outputs) == 1 and self._total()
+        process.total = len(process.inputs) == len(process.outputs) == 1 and total(self._graph)
         return process
 
     def _tell(self, at: int, rule: str, message: str, hint: str = "", *, warning: bool = False) -> None:
@@ -547,51 +548,3 @@ class Body:
             takes = node.process is not None and node.process.inputs
             if takes and node.number not in fed and node.kind not in ("empty",):
                 self._tell(node.at, "channel", f"Nothing is sent to {node.label!r}.", warning=True)
-
-    def _total(self) -> bool:
-        """Whether each message that goes in makes exactly one come out."""
-        incoming: dict[int, dict[str, list[Node]]] = {}
-        leaving: dict[int, list[Node]] = {}
-        waiting = dict.fromkeys((each.number for each in self._graph.nodes), 0)
-        for edge in self._graph.edges:
-            incoming.setdefault(edge.target.number, {}).setdefault(edge.into, []).append(edge.source)
-            leaving.setdefault(edge.source.number, []).append(edge.target)
-            waiting[edge.target.number] += 1
-        counts: dict[int, int | None] = {}
-        ready = [each for each in self._graph.nodes if waiting[each.number] == 0]
-        while ready:
-            node = ready.pop()
-            counts[node.number] = _count(node, incoming.get(node.number, {}), counts)
-            for target in leaving.get(node.number, ()):
-                waiting[target.number] -= 1
-                if waiting[target.number] == 0:
-                    ready.append(target)
-        outputs = self._graph.of("output")
-        return len(outputs) == 1 and counts.get(outputs[0].number) == 1
-
-
-def _sum(nodes: list[Node], counts: dict[int, int | None]) -> int | None:
-    total = 0
-    for node in nodes:
-        number = counts.get(node.number)
-        if number is None:
-            return None
-        total += number
-    return total
-
-
-def _count(node: Node, incoming: dict[str, list[Node]], counts: dict[int, int | None]) -> int | None:
-    """How many messages come out for one that goes into the plumb; None where it cannot be known."""
-    if node.kind == "input":
-        return 1
-    if node.kind in ("discard", "empty"):
-        return 0
-    if node.kind == "session":
-        return None
-    sides = [_sum(nodes, counts) for nodes in incoming.values()]
-    if node.kind == "barrier":
-        return 1 if len(sides) > 1 and all(each == 1 for each in sides) else None
-    ways = ("project", "channel", "merge", "output")
-    if node.kind not in ways and (node.process is None or not node.process.total):
-        return None
-    return None if any(each is None for each in sides) else sum(each or 0 for each in sides)
