@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.store.statements import Statement
 from fairlead.surfaces.cli.console import Console
 from fairlead.testing import FixedClock
-from gateway.site_under_test import PATIENCE, Site, await_server, build, process, serving
+from gateway.site_under_test import OWNER, PATIENCE, Site, add_keys, await_server, build, process, serving
 
 
 class Here:
@@ -120,6 +121,61 @@ def test_an_expired_key_opens_nothing(store_url: str, tmp_path: Path) -> None:
         clock.move(60)
         assert here.get("/agents", token).json()["error"]["code"] == "invalid_token"
         assert key.status(clock.time()) == "expired"
+    app.store.close()
+
+
+@contextmanager
+def streams_of(here: Here, token: str) -> Iterator[list[Future[list[str]]]]:
+    """Streams of a task and a conversation, read with a key to their end; gives their lines to come."""
+    with here.site.raw(OWNER) as client:
+        task = client.post("/agents/slow/tasks", json={"message": "long"}).json()["data"]["task_id"]
+        talk = client.post("/agents/echo/conversations", json={}).json()["data"]["conversation_id"]
+    paths = [f"/agents/slow/tasks/{task}/events", f"/agents/echo/conversations/{talk}/events"]
+    opened = threading.Barrier(len(paths) + 1)
+
+    def read(path: str) -> list[str]:
+        with here.site.raw(token) as client, client.stream("GET", path) as answer:
+            assert answer.status_code == 200
+            opened.wait(PATIENCE)
+            return list(answer.iter_lines())
+
+    with ThreadPoolExecutor() as pool:
+        reading = [pool.submit(read, path) for path in paths]
+        opened.wait(PATIENCE)
+        yield reading
+
+
+def ended(streams: list[Future[list[str]]]) -> None:
+    for each in streams:
+        lines = each.result(PATIENCE)
+        assert lines[-3:] == ["event: end", 'data: {"reason":"stream_closed"}', ""]
+        assert lines.count("event: end") == 1
+
+
+def test_a_stream_ends_at_once_when_its_key_is_revoked_and_others_go_on(app: App, tmp_path: Path) -> None:
+    # Nothing but the word of the revocation comes that soon.
+    with serving(app.http(gateway={"heartbeat": 3600.0})) as url:
+        here = Here(url, app, tmp_path)
+        token, key = here.issue()
+        other, stays = here.issue("other")
+        with streams_of(here, other) as others, streams_of(here, token) as lines:
+            here.keys.revoke_now(key.id)
+            ended(lines)
+            assert not any(each.done() for each in others)
+            here.keys.revoke_now(stays.id)
+            ended(others)
+
+
+def test_a_stream_ends_when_its_key_expires(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    app = build(store_url, tmp_path, clock=clock)
+    add_keys(app)
+    with serving(app.http(gateway={"heartbeat": 0.05})) as url:
+        here = Here(url, app, tmp_path)
+        token, _ = here.issue(expires=clock.time() + 60)
+        with streams_of(here, token) as lines:
+            clock.move(60)
+            ended(lines)
     app.store.close()
 
 

@@ -92,7 +92,7 @@ async def resume(call: Call) -> Frames:
     await call.gateway.recorder.settled(id)
     entry = await call.gateway.entries.find(id, agent.id, call.caller)
     stream = _resumed(tasks.frames(call.gateway, entry, since), id)
-    return Frames(call.gateway.streams.kept(stream, b""))
+    return Frames(call.gateway.streams.kept(stream, b"", call.caller))
 
 
 async def _resumed(frames: AsyncIterator[bytes], task: str) -> AsyncIterator[bytes]:

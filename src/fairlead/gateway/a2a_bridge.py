@@ -104,7 +104,7 @@ async def answered(call: Call, agent: GatewayAgent, card: AgentCard) -> Answer |
     events = getattr(response, "body_iterator", None)
     if events is None:
         return Answer(loads(_whole(response)), response.status_code, flat=True)
-    return Frames(call.gateway.streams.kept(_frames(events), b""))
+    return Frames(call.gateway.streams.kept(_frames(events), b"", call.caller))
 
 
 def _unread(error: A2AError | JSONParseError) -> Answer:

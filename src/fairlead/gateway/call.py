@@ -37,6 +37,8 @@ class Caller:
     #: Requests in a minute that the key may make; None for the gateway's own limit.
     per_minute: int | None = None
     permissions: tuple[str, ...] = ()
+    #: When the key expires, if it does.
+    expires: float | None = None
 
     @property
     def user(self) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class Callers:
         if revoked is not None:
             raise InvalidToken("The key was revoked.")
         scope = None if agents is None else frozenset(loads(agents))
-        caller = Caller(owner, id, scope, per_minute, tuple(loads(permissions)))
+        caller = Caller(owner, id, scope, per_minute, tuple(loads(permissions)), expires)
         if len(self._known) >= _MOST:
             self._known.clear()
         known = (self._app.clock.monotonic() + _REMEMBERED, expires, caller)

@@ -95,7 +95,7 @@ async def stream_events(call: Call) -> Frames:
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else 0
     _, channels, channel = await _found(call, "convId")
     stream = frames(channels, call.gateway.app.store, channel, since)
-    return Frames(call.gateway.streams.kept(stream, messages.end("stream_closed")))
+    return Frames(call.gateway.streams.kept(stream, messages.end("stream_closed"), call.caller))
 
 
 async def cancel_turn(call: Call) -> Answer:

@@ -31,6 +31,7 @@ from fairlead.failures.gateway import (
 from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route
 from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
+from fairlead.gateway.key_watch import KeyWatch
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Streams
 from fairlead.gateway.turns import in_time
@@ -130,7 +131,8 @@ class Gateway:
         #: Requests that are being served.
         self.in_flight = 0
         #: Streams that stay open.
-        self.streams = Streams(options.get("heartbeat", 15.0))
+        heartbeat = options.get("heartbeat", 15.0)
+        self.streams = Streams(heartbeat, KeyWatch(app, heartbeat))
         self._required = options.get("required", False)
         self._audit: dict[str, Any] = {"looks": options.get("audit_looks", False)}
         if "audit_days" in options:

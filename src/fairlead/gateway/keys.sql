@@ -22,6 +22,15 @@ FROM api_keys WHERE id = :id
 SELECT id, prefix, name, owner, per_minute, agents, permissions, created, expires, revoked, used
 FROM api_keys WHERE id = :word OR name = :word OR prefix = :word OR hash = :hash ORDER BY created, id LIMIT 20
 
+-- good
+SELECT id FROM api_keys
+WHERE id IN (SELECT value FROM json_each(:ids)) AND revoked IS NULL AND (expires IS NULL OR expires > :now)
+
+-- good (postgres)
+SELECT id FROM api_keys
+WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(:ids AS json))))
+    AND revoked IS NULL AND (expires IS NULL OR expires > :now)
+
 -- revoke
 UPDATE api_keys SET revoked = :now WHERE id = :id AND revoked IS NULL
 

@@ -1,4 +1,5 @@
-"""Streams that stay open: a sign of life when nothing is said, and an end when the server is about to stop.
+"""Streams that stay open: a sign of life when nothing is said, and an end when the server is about to stop,
+or when the key that one was opened with is good no longer.
 
 It knows nothing of what is said.
 """
@@ -7,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
+
+from fairlead.gateway.call import Caller
+from fairlead.gateway.key_watch import KeyWatch
 
 #: What tells proxies and clients that the stream is alive. Readers skip it. No empty line ends it: some readers
 #: take that for the end of an event that has nothing in it.
@@ -18,9 +22,10 @@ BEAT: Final = b": ping\n"
 class Streams:
     """The streams of one gateway that are open."""
 
-    def __init__(self, every: float) -> None:
+    def __init__(self, every: float, watch: KeyWatch | None = None) -> None:
         #: Seconds of silence after which there is a sign of life.
         self.every = every
+        self._watch = watch
         self._waiting: set[asyncio.Task[Any]] = set()
         self._closing = False
 
@@ -39,37 +44,60 @@ class Streams:
             for task in tuple(self._waiting):
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
-    async def kept(self, frames: AsyncIterator[bytes], last: bytes) -> AsyncIterator[bytes]:
-        """Frames as they come. `last` is said when the server stops before they end."""
-        following: asyncio.Task[bytes] | None = None
+    async def kept(
+        self, frames: AsyncIterator[bytes], last: bytes, caller: Caller | None = None
+    ) -> AsyncIterator[bytes]:
+        """Frames as they come. `last` is said when they are ended early: the server stops, or the caller's key does."""
+        stream = _Stream()
+        watched = (
+            nullcontext()
+            if self._watch is None or caller is None
+            else self._watch.over(caller, stream.refuse)
+        )
         try:
-            while True:
-                following = asyncio.ensure_future(_next(frames))
-                self._waiting.add(following)
-                if self._closing:
-                    # What is there already comes at once; nobody waits for more.
-                    await asyncio.wait((following,), timeout=0.05)
-                    following.cancel()
-                while not (await asyncio.wait((following,), timeout=self.every))[0]:
-                    yield BEAT
-                self._waiting.discard(following)
-                if following.cancelled():
-                    yield last
-                    return
-                frame = following.result()
-                if not frame:
-                    return
-                yield frame
+            with watched:
+                while not stream.refused:
+                    following = stream.following = asyncio.ensure_future(_next(frames))
+                    self._waiting.add(following)
+                    if self._closing:
+                        # What is there already comes at once; nobody waits for more.
+                        await asyncio.wait((following,), timeout=0.05)
+                        following.cancel()
+                    while not (await asyncio.wait((following,), timeout=self.every))[0]:
+                        yield BEAT
+                    self._waiting.discard(following)
+                    if following.cancelled() or stream.refused:
+                        break
+                    frame = following.result()
+                    if not frame:
+                        return
+                    yield frame
+            yield last
         finally:
-            if following is not None:
-                self._waiting.discard(following)
-                if not following.done():
-                    following.cancel()
+            if stream.following is not None:
+                self._waiting.discard(stream.following)
+                if not stream.following.done():
+                    stream.following.cancel()
                     with suppress(asyncio.CancelledError):
-                        await asyncio.wait((following,))
+                        await asyncio.wait((stream.following,))
             close = getattr(frames, "aclose", None)
             if close is not None:
                 await close()
+
+
+class _Stream:
+    """One stream: what it waits for, and whether its caller may hear no more."""
+
+    __slots__ = ("following", "refused")
+
+    def __init__(self) -> None:
+        self.following: asyncio.Task[bytes] | None = None
+        self.refused = False
+
+    def refuse(self) -> None:
+        self.refused = True
+        if self.following is not None:
+            self.following.cancel()
 
 
 async def _next(frames: AsyncIterator[bytes]) -> bytes:

@@ -315,7 +315,7 @@ async def stream_task_events(call: Call) -> Frames:
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else 0
     entry = await entry_of(call)
     stream = frames(call.gateway, entry, since)
-    return Frames(call.gateway.streams.kept(stream, messages.end("stream_closed")))
+    return Frames(call.gateway.streams.kept(stream, messages.end("stream_closed"), call.caller))
 
 
 async def cancel_task(call: Call) -> Answer:
