@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from beeos_sdk.exceptions import (
 )
 
 from fairlead import App
+from fairlead.gateway.entries import MARK, SQL
+from fairlead.tasks.ids import task_id
 from gateway.site_under_test import PATIENCE, STRANGER, Site, error, serving
 
 
@@ -228,6 +231,25 @@ def test_what_invokes_left_is_written_before_the_server_ends(app: App, tmp_path:
     with serving(app.http()) as url:
         rows = Site(url, tmp_path).tasks().list_user_tasks(state="all", limit=100).data.tasks
     assert {row.task_id for row in rows} == left
+
+
+def test_what_invokes_left_long_ago_is_forgotten_though_nobody_creates_tasks(
+    app: App, tmp_path: Path
+) -> None:
+    long_ago = app.wall() - 30 * 86400.0
+    record = {"message": "old", "message_id": "m", "context_id": "c", "state": "completed", "text": "t"}
+    row = ["echo", "local", long_ago, {**record, "ended": long_ago}]
+    rows = json.dumps([[f"{MARK}{task_id(long_ago)}", *row] for _ in range(1000)])
+    app.store.write_now(lambda tx: tx.run(SQL.record, rows=rows))
+    with serving(app.http()) as url:
+        kept = invoke(Site(url, tmp_path), "echo").context_id
+        waiting = threading.Event()
+        for _ in range(int(PATIENCE / 0.05)):
+            listed = Site(url, tmp_path).tasks().list_user_tasks(state="all", limit=100).data.tasks
+            if [each.task_id for each in listed] == [kept]:
+                return
+            waiting.wait(0.05)
+    raise AssertionError("old records are still there")
 
 
 def test_secrets_are_not_kept_in_what_an_invoke_leaves(site: Site) -> None:

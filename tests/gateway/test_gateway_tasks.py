@@ -337,7 +337,7 @@ def test_ended_tasks_leave_the_list_of_the_open_ones_by_themselves(site: Site, a
 
     id = site.create("echo")
     site.ended("echo", id)
-    assert app.store.write_now(lambda tx: sweep(tx, app.wall() + 60))[1] == id
+    assert app.store.write_now(lambda tx: sweep(tx, app.wall() + 60))[0][1] == id
     marked = app.store.read_now(lambda tx: tx.one(_OPEN, task=id))
     assert marked == (0,)
     assert site.tasks(OWNER).get_task("echo", id).data.status == "completed"

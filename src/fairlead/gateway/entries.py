@@ -6,8 +6,7 @@ An invoke leaves an entry, too. It is there whole, since no worker ever had it, 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection
-from concurrent.futures import Future
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, loads
@@ -25,14 +24,13 @@ SQL = statements(__file__, "tasks.sql")
 MARK: Final = "ch-"
 #: Entries that one request looks at, at most, to fill a page.
 _SCANNED: Final = 5000
-#: New entries between two looks at old ones, and how many old ones a look puts in order.
-_SWEEP_EVERY: Final = 64
+#: Old entries that are put in order at once.
 _SWEPT: Final = 256
 #: Seconds after which all that ended by then can be seen.
 _SETTLED: Final = 10.0
 #: When the last task ended of which it was said here, and its id.
 Swept = tuple[float, str]
-_START: Final[Swept] = (0.0, "")
+START: Final[Swept] = (0.0, "")
 
 
 class Entry(NamedTuple):
@@ -48,15 +46,11 @@ class Entry(NamedTuple):
 class Entries:
     """The entries in one store."""
 
-    def __init__(self, store: Store, wall: Callable[[], float]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._wall = wall
-        self._entered = 0
-        self._swept = _START
 
     def entering(self, agent: str, owner: str) -> ledger.Written:
         """What is written with a new task."""
-        self._sweep_at_times()
         return ledger.Written(SQL.enter, SQL.enter_packed, agent=agent, owner=owner, open=1, record=None)
 
     async def any(self, id: str) -> Entry | None:
@@ -131,28 +125,21 @@ class Entries:
             self._store.submit(lambda tx: tx.many(SQL.close, [{"task": id} for id in over]), True)
         return found, None if more is None else _cursor(*more)
 
-    def _sweep_at_times(self) -> None:
-        self._entered += 1
-        if self._entered % _SWEEP_EVERY == 1:
-            since, now = self._swept, self._wall()
-            swept = self._store.submit(lambda tx: sweep(tx, now, since), True)
-            swept.add_done_callback(self._have_swept)
 
-    def _have_swept(self, swept: Future[Swept]) -> None:
-        if swept.exception() is None:
-            self._swept = swept.result()
+def sweep(tx: Tx, now: float, since: Swept = START) -> tuple[Swept, bool]:
+    """Say of some that have ended that they have, and forget some that ended long ago.
 
-
-def sweep(tx: Tx, now: float, since: Swept = _START) -> Swept:
-    """Say of some that have ended that they have, and forget some that ended long ago; gives how far it came."""
+    Gives how far it came, and whether there may be more to do.
+    """
     # One that ended just now may be on its way to the disk still, behind others.
     ended = tx.all(SQL.ended, since=since[0], after=since[1], until=now - _SETTLED, size=_SWEPT)
     if ended:
         tx.run(SQL.close_all, ids=dumps([id for _, id in ended]))
     before = task_id(now - RETENTION)
-    tx.run(SQL.forget_records, before=f"{MARK}{before}", size=_SWEPT)
-    tx.run(SQL.forget_tasks, before=before, size=_SWEPT)
-    return (ended[-1][0], ended[-1][1]) if ended else since
+    records = tx.run(SQL.forget_records, before=f"{MARK}{before}", size=_SWEPT)
+    tasks = tx.run(SQL.forget_tasks, before=before, size=_SWEPT)
+    came = (ended[-1][0], ended[-1][1]) if ended else since
+    return came, _SWEPT in (len(ended), records, tasks)
 
 
 def _entry(tx: Tx, row: tuple[Any, ...] | None) -> Entry | None:

@@ -152,7 +152,7 @@ class Gateway:
     def entries(self) -> Entries:
         from fairlead.gateway.entries import Entries
 
-        return Entries(self.app.store, self.app.wall)
+        return Entries(self.app.store)
 
     @cached_property
     def recorder(self) -> Recorder:
