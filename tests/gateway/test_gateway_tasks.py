@@ -147,6 +147,36 @@ def test_a_foreign_task_is_forbidden_and_one_of_an_unknown_agent_is_not_found(si
             site.tasks().get_task(agent, task)
 
 
+def test_a_task_stays_its_callers_when_its_agent_becomes_private(site: Site) -> None:
+    site.agents().update_agent("slow", sdk.UpdateAgentRequest(visibility="public"))
+    theirs = site.tasks(STRANGER).create_task("slow", sdk.CreateTaskRequest(message="hers")).data.task_id
+    other = site.create("slow", "his")
+    site.seen("begun-hers")
+    site.agents().update_agent("slow", sdk.UpdateAgentRequest(visibility="private"))
+    api = site.tasks(STRANGER)
+    assert [row.task_id for row in api.list_user_tasks().data.tasks] == [theirs]
+    assert api.get_task("slow", theirs).data.status == "running"
+    assert api.cancel_task("slow", theirs).data.status == "canceled"
+    assert api.list_task_messages("slow", theirs).data.messages
+    refusals = []
+    for task in (other, "nothing"):
+        with pytest.raises(NotFoundException) as missing:
+            api.get_task("slow", task)
+        refusals.append((error(missing).code, error(missing).message))
+    assert refusals[0] == refusals[1]
+
+
+def test_a_task_stays_its_callers_when_its_agent_is_gone(site: Site) -> None:
+    with site.raw() as client:
+        lease = client.post("/runtime/registrations", json={"name": "far"}).json()["data"]["leaseId"]
+        id = client.post("/agents/far/tasks", json={"message": "hello"}).json()["data"]["task_id"]
+        gone = client.post("/runtime/registrations/far/unregister", json={"leaseId": lease, "remove": True})
+        assert gone.status_code == 200
+        assert client.get(f"/agents/far/tasks/{id}").json()["data"]["task_id"] == id
+    with site.raw(SCOPED) as client:
+        assert client.get(f"/agents/far/tasks/{id}").status_code == 404
+
+
 def test_a_key_for_one_agent_sees_only_its_tasks(site: Site) -> None:
     mine, other = site.create("echo"), site.create("memory")
     site.ended("echo", mine)

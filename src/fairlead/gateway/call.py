@@ -40,6 +40,10 @@ class Caller:
     #: When the key expires, if it does.
     expires: float | None = None
 
+    def reaches(self, agent: str) -> bool:
+        """Whether the key is for this agent."""
+        return self.agents is None or agent in self.agents
+
     @property
     def user(self) -> dict[str, Any]:
         """The caller as the runtime knows them."""

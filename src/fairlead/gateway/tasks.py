@@ -85,16 +85,21 @@ async def submit(
 
 
 async def entry_of(call: Call) -> Entry:
-    """The task that a call names, of an agent that its caller may know of.
+    """The task that a call names. A caller's own stays theirs, though its agent is private now, or gone.
 
     Raises:
         AgentNotFound: there is no such agent for this caller, or no such task with it.
         Forbidden: the task is somebody else's.
     """
-    agent = await call.gateway.agents.usable(call.id("agentId"), call.caller)
-    id = call.id("taskId")
-    await call.gateway.recorder.settled(id)
-    return await call.gateway.entries.find(id, agent.id, call.caller)
+    gateway, caller = call.gateway, call.caller
+    agent, id = call.id("agentId"), call.id("taskId")
+    await gateway.recorder.settled(id)
+    found = await gateway.entries.any(id)
+    if found is not None and (found.agent, found.owner) == (agent, caller.owner) and caller.reaches(agent):
+        return found
+    # Whoever may not know of the agent is not told whether there is such a task.
+    await gateway.agents.usable(agent, caller)
+    return await gateway.entries.find(id, agent, caller)
 
 
 async def task_of(call: Call) -> Task:
