@@ -386,6 +386,35 @@ def test_what_is_wrong_is_told_in_the_protocols_words(site: Site) -> None:
     assert error(batch)["code"] == -32600
 
 
+@pytest.mark.parametrize(
+    "params",
+    [[1], [], "x", "", 0, False, {"limit": 2**40}, {"limit": 0}, {"limit": True}, {"pageToken": [1]}],
+)
+def test_an_odd_question_for_a_list_is_refused_in_the_words_of_the_version_before(
+    site: Site, params: Any
+) -> None:
+    told = rpc(site, "echo", "tasks/list", params).json()
+    assert (told["id"], told["error"]["code"]) == (7, -32602)
+
+
+@pytest.mark.parametrize(
+    "skill", [{"tags": 5}, {"tags": "x"}, {"tags": [{"a": 1}]}, {"id": 7}, {"description": {"q": 1}}]
+)
+def test_skills_that_no_card_can_tell_are_refused_at_registration(site: Site, skill: dict[str, Any]) -> None:
+    with site.raw() as client:
+        refused = client.post(
+            "/runtime/registrations", json={"name": "far", "skills": [{"name": "x", **skill}]}
+        )
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_body")
+        empty = {"name": "x", "id": None, "description": None, "tags": None}
+        assert (
+            client.post("/runtime/registrations", json={"name": "far", "skills": [empty]}).status_code == 201
+        )
+    with httpx.Client(base_url=site.url, headers={"Authorization": f"Bearer {OWNER}"}) as client:
+        card = client.get("/a2a/far/.well-known/agent-card.json").json()
+    assert [each["name"] for each in card["skills"]] == ["x"]
+
+
 @contextmanager
 def ear() -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], Any]]]]:
     """An address that hears notifications."""

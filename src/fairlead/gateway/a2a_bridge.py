@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from functools import wraps
 from inspect import isasyncgenfunction
+from types import NoneType
 from typing import Any, Final
 
 from a2a.compat.v0_3.conversions import to_compat_task
@@ -146,13 +147,18 @@ async def _frames(events: AsyncIterator[dict[str, str]]) -> AsyncIterator[bytes]
 
 async def _listed(call: Call, agent: GatewayAgent, asked: dict[str, Any]) -> Answer:
     """A list of tasks for clients of version 0.3, which had none: in our words, with its tasks."""
-    given = asked.get("params") or {}
+    given = asked.get("params")
     id = asked.get("id")
+    if type(id) not in (str, int, NoneType):
+        return _unread(InvalidRequestError(message="A request's id is a text or a whole number."))
     try:
+        given = {} if given is None else given
+        if not isinstance(given, dict):
+            raise InvalidParamsError("params must be an object.")
         size = given.get("limit", given.get("pageSize", PAGE))
         token = str(given.get("pageToken") or "")
-        if type(size) is not int:
-            raise InvalidParamsError("limit must be a whole number.")
+        if type(size) is not int or not 1 <= size <= MOST:
+            raise InvalidParamsError(f"limit must be a whole number from 1 to {MOST}.")
         found = await _page(call, agent, ListTasksRequest(page_size=size, page_token=token))
     except A2AError as error:
         return Answer(build_error_response(id, error), flat=True)

@@ -83,6 +83,9 @@ def _reply(status: str, required: dict[str, Schema], optional: dict[str, Schema]
     return shape({**_LEASE, "status": {"const": status}, **required}, {"events": maybe(_EVENTS), **optional})
 
 
+_SKILL: Final = shape(
+    {"name": TEXT}, {"id": maybe(TEXT), "description": maybe(TEXT), "tags": maybe(listed(TEXT))}
+)
 _RUNTIME: Final = {
     "RegisterAgentRequest": shape(
         {"name": text(128, minLength=1, pattern=r"^[^\x00]*$")},
@@ -94,7 +97,7 @@ _RUNTIME: Final = {
             "displayName": maybe(text(128, pattern=r"^[^\x00]*$")),
             "instance": maybe(text(128, pattern=r"^[^\x00]*$")),
             "mode": one_of(*registration.MODES),
-            "skills": maybe(listed(shape({"name": TEXT}), maxItems=registration.MOST_SKILLS)),
+            "skills": maybe(listed(_SKILL, maxItems=registration.MOST_SKILLS)),
             "leaseSeconds": {
                 "type": ["number", "null"],
                 "minimum": registration.SHORTEST,

@@ -270,6 +270,11 @@ def _skills(given: Any) -> list[dict[str, Any]]:
     for each in given:
         if not isinstance(each, dict) or not isinstance(each.get("name"), str):
             raise InvalidBody("Each skill must be an object with a name.", field="skills")
+        if not all(isinstance(each.get(name), str | None) for name in ("id", "description")):
+            raise InvalidBody("A skill's id and description are texts.", field="skills")
+        tags = each.get("tags")
+        if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+            raise InvalidBody("A skill's tags are a list of texts.", field="skills")
     return given
 
 
