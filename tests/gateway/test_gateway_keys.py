@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,17 @@ from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.store.statements import Statement
 from fairlead.surfaces.cli.console import Console
 from fairlead.testing import FixedClock
-from gateway.site_under_test import OWNER, PATIENCE, Site, add_keys, await_server, build, process, serving
+from gateway.site_under_test import (
+    OWNER,
+    PATIENCE,
+    STRANGER,
+    Site,
+    add_keys,
+    await_server,
+    build,
+    process,
+    serving,
+)
 
 
 class Here:
@@ -266,6 +276,28 @@ def test_a_key_that_calls_too_often_is_told_to_wait(here: Here) -> None:
     assert 0 < int(statuses[-1].headers["retry-after"]) <= 60
     other, _ = here.issue(per_minute=5)
     assert here.get("/agents", other).status_code == 200
+
+
+def test_one_caller_leaves_half_of_the_places_to_others(app: App, tmp_path: Path) -> None:
+    with serving(app.http(gateway={"most": 6})) as url, ExitStack() as open_streams:
+        site = Site(url, tmp_path)
+        with site.raw(OWNER) as owner, site.raw(STRANGER) as stranger:
+            owner.patch("/agents/echo", json={"visibility": "public"})
+            made = stranger.post("/agents/echo/conversations", json={}).json()["data"]
+            events = f"/agents/echo/conversations/{made['conversation_id']}/events"
+            opened = [open_streams.enter_context(stranger.stream("GET", events)) for _ in range(3)]
+            assert [each.status_code for each in opened] == [200] * 3
+            refused = stranger.get("/agents")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+            assert "One caller may have 3" in refused.json()["error"]["message"]
+            assert owner.get("/agents").status_code == 200
+            opened[0].close()
+            waiting = threading.Event()
+            for _ in range(int(PATIENCE / 0.05)):
+                if stranger.get("/agents").status_code == 200:
+                    return
+                waiting.wait(0.05)
+    raise AssertionError("a place was not given back")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ class Exchange:
         "_request",
         "_send",
         "caller",
+        "holder",
         "made",
         "request_id",
         "status",
@@ -55,6 +56,8 @@ class Exchange:
         self.status = GONE
         #: Who makes it, once that is known.
         self.caller: Caller | None = None
+        #: Whose place it takes, once it was let in.
+        self.holder: str | None = None
         #: The id of what it made.
         self.made: str | None = None
         self._began = gateway.app.clock.monotonic()

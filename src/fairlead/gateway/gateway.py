@@ -90,7 +90,7 @@ class GatewayOptions(TypedDict, total=False):
     resolve_context: Sequence[Resolver]
     #: Requests of one caller to one endpoint in a minute.
     per_minute: int
-    #: Blocking calls and streams at once; past that, callers are told to come back.
+    #: Blocking calls and streams at once, half of them of one owner; past that, callers are told to come back.
     most: int
     #: Where webhooks may go; by default, no address of this machine or its network.
     guard: Guard
@@ -128,8 +128,10 @@ class Gateway:
         self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
         #: Seconds that a request's body may take: whoever is slow takes a place that others could have.
         self.patience = 60.0
-        #: Requests that are being served.
+        #: Requests that are being served, and those of each owner: one leaves half of the places to others.
         self.in_flight = 0
+        self._held: dict[str, int] = {}
+        self._most_held = max(1, self.most // 2)
         #: Streams that stay open.
         heartbeat = options.get("heartbeat", 15.0)
         self.streams = Streams(heartbeat, KeyWatch(app, heartbeat))
@@ -226,6 +228,8 @@ class Gateway:
             pass
         finally:
             self.in_flight -= 1
+            if exchange.holder is not None:
+                self._let_go(exchange.holder)
             exchange.ended()
 
     async def _serve(
@@ -276,6 +280,12 @@ class Gateway:
         exchange.caller = caller
         if self.in_flight > self.most:
             raise RateLimited("The gateway has all it can do just now.", retry_after=1.0)
+        held = self._held.get(who.owner, 0)
+        if held >= self._most_held:
+            words = f"One caller may have {self._most_held} calls and streams open at once. End some first."
+            raise RateLimited(words, retry_after=1.0)
+        self._held[who.owner] = held + 1
+        exchange.holder = who.owner
         if route.counted and not self.callers.counted(who, route.name):
             await self.callers.count(who, route.name, self.per_minute)
         if route.raw:
@@ -289,6 +299,13 @@ class Gateway:
             words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
             raise PayloadTooLarge(words) from None
         return Call(self, request, caller, found.params, exchange.request_id)
+
+    def _let_go(self, owner: str) -> None:
+        left = self._held[owner] - 1
+        if left:
+            self._held[owner] = left
+        else:
+            del self._held[owner]
 
     async def _refuse(
         self,
