@@ -53,5 +53,6 @@ class Sweeper:
     async def sweep(self) -> bool:
         """Put one batch in order; gives whether there may be more."""
         since, now = self._swept, self._app.wall()
-        self._swept, more = await self._app.store.write(lambda tx: sweep(tx, now, since))
-        return more
+        swept = await self._app.store.write(lambda tx: sweep(tx, now, since))
+        self._swept = swept[0]
+        return bool(swept[1])
