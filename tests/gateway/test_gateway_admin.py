@@ -91,6 +91,26 @@ def test_an_invoke_is_a_task_that_has_ended(desk: Desk) -> None:
     assert [each["type"] for each in told["events"]] == ["started", "terminal"]
 
 
+def test_a_key_for_one_agent_is_shown_whole_pages_of_it(desk: Desk) -> None:
+    scoped, _ = desk.keys.issue_now("scoped", owner="local", agents=["echo"])
+    with desk.site.raw(desk.ann) as client:
+        for agent, times in (("echo", 5), ("memory", 12)):
+            for _ in range(times):
+                assert client.post(f"/agents/{agent}/invoke", json={"message": "x"}).status_code == 200
+        client.get("/tasks?state=all")  # it waits for what is about to be written
+    tasks = desk.get("tasks?state=all&limit=3", scoped)["tasks"]
+    assert [each["agent_id"] for each in tasks] == ["echo"] * 3
+    lines: list[str] = []
+    before: str | None = ""
+    while before is not None:
+        page = desk.get(f"audit?limit=2&before={before}", scoped)
+        assert {each["agent"] for each in page["lines"]} <= {"echo"}
+        lines += [each["id"] for each in page["lines"]]
+        before = page["next_before"]
+    assert len(set(lines)) == len(lines) == 5
+    assert len(desk.get("audit", desk.ann)["lines"]) == 17
+
+
 def test_a_strangers_task_is_as_unknown_as_none(desk: Desk) -> None:
     id = desk.create("echo", "hi")
     assert desk.get(f"tasks/{id}", desk.bob, 404) == "agent_not_found"
@@ -120,6 +140,9 @@ def test_deliveries_are_told_without_their_address_and_payload(desk: Desk) -> No
     assert "payload" not in str(told)
     assert desk.get("deliveries", desk.ann)["deliveries"] == [told]
     assert desk.get("deliveries", desk.bob)["deliveries"] == []
+    for agent, seen in (("echo", [told]), ("memory", [])):
+        scoped, _ = desk.keys.issue_now(agent, owner="local", agents=[agent])
+        assert desk.get("deliveries", scoped)["deliveries"] == seen
 
 
 def test_rates_tell_how_often_keys_were_used(desk: Desk) -> None:

@@ -7,7 +7,7 @@ Lines are written behind, many at once: a process that is killed loses those of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -180,12 +180,13 @@ class Audit:
         self,
         *,
         owner: str | None = None,
+        agents: Collection[str] | None = None,
         since: float = 0.0,
         before: str | None = None,
         most: int = 100,
     ) -> list[Line]:
-        """The newest lines; of one owner, since a time, before another line."""
-        return await self._store.read(lambda tx: _page(tx, owner, since, before, most))
+        """The newest lines; of one owner, and there about some agents only, since a time, before another line."""
+        return await self._store.read(lambda tx: _page(tx, owner, since, before, most, agents))
 
     def page_now(self, *, owner: str | None = None, since: float = 0.0, most: int = 100) -> list[Line]:
         """`page` for code without an event loop."""
@@ -254,9 +255,24 @@ def _usage_row(key: tuple[int, str, str, str], counted: list[int]) -> dict[str, 
     return about | {"requests": counted[0], "limited": counted[1]}
 
 
-def _page(tx: Tx, owner: str | None, since: float, before: str | None, most: int) -> list[Line]:
+def spelled(agents: Collection[str] | None) -> str | None:
+    """Agents as statements take them; None stands for all there are."""
+    return None if agents is None else dumps(sorted(agents))
+
+
+def _page(
+    tx: Tx,
+    owner: str | None,
+    since: float,
+    before: str | None,
+    most: int,
+    agents: Collection[str] | None = None,
+) -> list[Line]:
     given = {"since": _id(max(0.0, since)), "before": before or _END, "most": min(most, MOST_LISTED)}
-    rows = tx.all(SQL.page, **given) if owner is None else tx.all(SQL.page_of, owner=owner, **given)
+    if owner is None:
+        rows = tx.all(SQL.page, **given)
+    else:
+        rows = tx.all(SQL.page_of, owner=owner, agents=spelled(agents), **given)
     return [Line(*row) for row in rows]
 
 

@@ -19,7 +19,16 @@ WHERE id >= :since AND id < :before ORDER BY id DESC LIMIT :most
 
 -- page_of
 SELECT id, at, owner, key_id, endpoint, agent, target, status, request, address FROM gateway_audit
-WHERE owner = :owner AND id >= :since AND id < :before ORDER BY id DESC LIMIT :most
+WHERE owner = :owner AND id >= :since AND id < :before
+    AND (:agents IS NULL OR agent IN (SELECT value FROM json_each(:agents)))
+ORDER BY id DESC LIMIT :most
+
+-- page_of (postgres)
+SELECT id, at, owner, key_id, endpoint, agent, target, status, request, address FROM gateway_audit
+WHERE owner = :owner AND id >= :since AND id < :before
+    AND (CAST(:agents AS text) IS NULL
+        OR agent = ANY (ARRAY(SELECT json_array_elements_text(CAST(:agents AS json)))))
+ORDER BY id DESC LIMIT :most
 
 -- prune
 DELETE FROM gateway_audit WHERE id IN (SELECT id FROM gateway_audit WHERE id < :before ORDER BY id LIMIT :most)

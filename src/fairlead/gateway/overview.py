@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from fairlead._json import loads
 from fairlead.failures import Failure, Kind
 from fairlead.gateway.agents import instant
-from fairlead.gateway.audit import Audit
+from fairlead.gateway.audit import Audit, spelled
 from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.runtime import App
 from fairlead.store.statements import statements
@@ -31,7 +31,7 @@ _DELIVERED: Final = (
 
 
 class Scope(NamedTuple):
-    """What may be seen: of an owner, or of all; of some agents, or of all."""
+    """What may be seen: of an owner, or of all; of an owner, with some agents, or with all."""
 
     owner: str | None = None
     agents: Collection[str] | None = None
@@ -84,7 +84,7 @@ class Overview:
         """Tasks, the newest first; those that have not ended, or all."""
         given = {"open": int(live), "before": before, "most": min(most, MOST_LISTED)}
         rows = await self._app.store.read(lambda tx: _rows(tx, SQL.tasks, SQL.tasks_of, scope, given))
-        return [_task(row) for row in rows if scope.shows(row[1])]
+        return [_task(row) for row in rows]
 
     async def timeline(self, id: str, scope: Scope = ALL) -> dict[str, Any]:
         """A task and what happened in it, in order.
@@ -123,7 +123,7 @@ class Overview:
         rows = await self._app.store.read(
             lambda tx: _rows(tx, SQL.deliveries, SQL.deliveries_of, scope, given)
         )
-        return [_delivery(row) for row in rows if scope.shows(row[3])]
+        return [_delivery(row) for row in rows]
 
     async def keys(self, scope: Scope = ALL) -> list[dict[str, Any]]:
         """Keys, in the order they were made."""
@@ -152,14 +152,17 @@ class Overview:
     ) -> list[dict[str, Any]]:
         """Who did what, the newest first."""
         audit = Audit(self._app.store, self._app.wall)
-        lines = await audit.page(owner=scope.owner, since=since, before=before, most=most)
-        return [
-            each.to_dict() for each in lines if scope.shows_all(None if each.agent is None else (each.agent,))
-        ]
+        lines = await audit.page(
+            owner=scope.owner, agents=scope.agents, since=since, before=before, most=most
+        )
+        return [each.to_dict() for each in lines]
 
 
 def _rows(tx: Tx, all: Any, of_owner: Any, scope: Scope, given: dict[str, Any]) -> list[Row]:
-    return tx.all(all, **given) if scope.owner is None else tx.all(of_owner, owner=scope.owner, **given)
+    if scope.owner is None:
+        return tx.all(all, **given)
+    # What is not for this key is left out before rows are counted: a page is full, or it is the last.
+    return tx.all(of_owner, owner=scope.owner, agents=spelled(scope.agents), **given)
 
 
 def _agent(id: str, name: str, description: str, row: Row | None, owner: str) -> dict[str, Any]:
