@@ -227,6 +227,40 @@ def test_a_response_is_its_callers_and_its_agents(site: Site) -> None:
         client(site).responses.create(model="echo", input="x", previous_response_id="resp_none")
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_response_is_told_again_as_it_was_given(site: Site, streamed: bool) -> None:
+    def created(**more: Any) -> dict[str, Any]:
+        asked = {
+            "model": "echo",
+            "input": "hi",
+            "metadata": {"order": "7"},
+            "instructions": "Be kind.",
+            **more,
+        }
+        if not streamed:
+            return client(site).responses.create(**asked).model_dump()
+        with client(site).responses.stream(**asked) as stream:
+            return stream.get_final_response().model_dump()
+
+    def told(id: str) -> dict[str, Any]:
+        return client(site).responses.retrieve(id).model_dump()
+
+    def plain(response: dict[str, Any]) -> dict[str, Any]:
+        # The client's own reading of a stream adds what it parsed.
+        content = [{"text": each["content"][0]["text"]} for each in response["output"]]
+        return {**response, "output": content}
+
+    first = created()
+    assert first["usage"] is not None
+    assert plain(told(first["id"])) == plain(first)
+    after = created(previous_response_id=first["id"])
+    assert after["previous_response_id"] == first["id"]
+    assert plain(told(after["id"])) == plain(after)
+    talking = created(conversation="talk-2")
+    assert told(talking["id"])["conversation"] == {"id": "talk-2"}
+    assert plain(told(talking["id"])) == plain(talking)
+
+
 def test_a_response_that_is_not_to_be_stored_is_not(site: Site) -> None:
     made = client(site).responses.create(model="echo", input="secret", store=False)
     assert made.output_text == "You said: secret"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead._json import encode
@@ -68,7 +68,7 @@ class _Asked:
             "previous_response_id": self.previous,
             "conversation": conversation,
             "store": self.store,
-            "usage": None if last is None else _usage(last),
+            "usage": None if last is None else _usage(last.usage),
         }
 
 
@@ -93,7 +93,10 @@ async def get_response(call: Call) -> Answer:
     done = task.state is State.completed
     output = [_item(call.id("id"), str(task.data))] if done else []
     status = "completed" if done else "cancelled" if task.state is State.canceled else "failed"
-    told = _response(call.id("id"), int(task.created), entry.agent, status, output)
+    record = entry.record or {}
+    about = {"created_at": int(task.created), **record.get("about", {})}
+    told = _response(call.id("id"), about["created_at"], entry.agent, status, output)
+    told |= about | {"metadata": record.get("metadata", {}), "usage": _usage(record.get("usage"))}
     if status == "failed":
         told["error"] = {"code": "server_error", "message": task.reason or status}
     return Answer(told, flat=True)
@@ -132,7 +135,16 @@ async def _asked(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> _Aske
     turns.check(turn)
     store = body.get("store") is None or flag_of(body, "store")
     created = int(call.gateway.app.wall())
-    return _Asked(turn, _id(id), created, previous, conversation, instructions, store)
+    asked = _Asked(turn, _id(id), created, previous, conversation, instructions, store)
+    return replace(asked, turn=turn._replace(about=_kept(asked, call.gateway)))
+
+
+def _kept(asked: _Asked, gateway: Gateway) -> dict[str, Any]:
+    """What a response is told with again, beside what every task keeps."""
+    whole = asked.told("completed")
+    about = {name: whole[name] for name in ("created_at", "previous_response_id", "conversation")}
+    given = asked.instructions
+    return {**about, "instructions": None if given is None else gateway.app.redactor.text(given)}
 
 
 def _after(turn: Turn, entry: Entry) -> Turn:
@@ -253,6 +265,7 @@ def _response(id: str, created: int, model: str, status: str, output: list[dict[
         "created_at": created,
         "status": status,
         "background": False,
+        "conversation": None,
         "error": None,
         "incomplete_details": None,
         "instructions": None,
@@ -260,6 +273,8 @@ def _response(id: str, created: int, model: str, status: str, output: list[dict[
         "model": model,
         "output": output,
         "parallel_tool_calls": False,
+        "previous_response_id": None,
+        "store": True,
         "temperature": None,
         "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
@@ -269,8 +284,8 @@ def _response(id: str, created: int, model: str, status: str, output: list[dict[
     }
 
 
-def _usage(last: Ended) -> dict[str, Any] | None:
-    known = usage_of(last)
+def _usage(counted: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    known = usage_of(Ended(usage=counted))
     if known is None:
         return None
     read, written = known

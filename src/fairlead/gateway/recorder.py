@@ -268,6 +268,9 @@ def _told(record: Record, redactor: Any) -> dict[str, Any]:
     }
     if turn.metadata:
         told["metadata"] = dict(turn.metadata)
+    if turn.about:
+        told["about"] = dict(turn.about)
+        told["usage"] = None if record.last is None else record.last.usage
     if turn.attachments:
         told["attachments"] = [dict(each) for each in turn.attachments]
     if not turn.continued and record.said is not None and not _plain(record, words):

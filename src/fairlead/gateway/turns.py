@@ -60,6 +60,8 @@ class Turn(NamedTuple):
     state: Mapping[str, Any] = MappingProxyType({})
     #: The id of the task that it leaves behind, where it is not one of the gateway's choice.
     record_id: str = ""
+    #: What is kept with that task for whoever tells of it again; its usage is, too, then.
+    about: Mapping[str, Any] = MappingProxyType({})
 
 
 class Said(NamedTuple):
