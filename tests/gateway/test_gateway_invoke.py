@@ -198,6 +198,25 @@ def test_a_context_is_for_its_owner_and_its_agent(site: Site) -> None:
         site.agents(STRANGER).invoke_agent("memory", theirs)
 
 
+def test_a_name_for_a_context_is_its_callers_with_one_agent(site: Site) -> None:
+    site.agents().update_agent("memory", sdk.UpdateAgentRequest(visibility="public"))
+    stranger = site.agents(STRANGER)
+
+    def theirs(message: str, context: str = "default") -> Any:
+        request = sdk.InvokeAgentRequest(message=message, context_id=context)
+        return stranger.invoke_agent("memory", request).data
+
+    assert invoke(site, "memory", "mine", context_id="default").text == "mine"
+    assert (theirs("hers").text, theirs("again").text) == ("hers", "hers | again")
+    assert invoke(site, "memory", "more", context_id="default").text == "mine | more"
+    assert invoke(site, "echo", "other", context_id="default").text == "You said: other"
+    assert theirs("x").context_id == "default"
+    task = site.create("memory", "later", context_id="default")
+    assert site.ended("memory", task).result == "mine | more | later"
+    with pytest.raises(ForbiddenException):
+        theirs("x", task)
+
+
 def test_every_invoke_leaves_a_task(site: Site) -> None:
     first = invoke(site, "echo", "hi", metadata={"trace": "t1", "protocol": "x"}, idempotency_key="m1")
     invoke(site, "broken")

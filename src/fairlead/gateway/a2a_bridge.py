@@ -383,7 +383,7 @@ async def _begun(context: ServerCallContext, message: Message, prompt: str) -> r
     with _told():
         if turn.continued:
             try:
-                await call.gateway.recorder.opened(turn)
+                turn = await call.gateway.recorder.opened(turn)
             except (AgentNotFound, Forbidden) as failure:
                 raise InvalidParamsError("There is no such context.", {"code": failure.code}) from failure
         return await submit(call.gateway, turn, key=message.message_id or None)

@@ -147,7 +147,7 @@ def _action(agent: GatewayAgent) -> Action[..., Any]:
         current = await gateway.agents.usable(agent.id, call.caller)
         turn = await turn_of(call, current, body)
         if turn.continued:
-            await gateway.recorder.opened(turn)
+            turn = await gateway.recorder.opened(turn)
         ctx.told_meta = {"context_id": turn.context_id}
         return await _asked(gateway, turn, ctx, keep=idempotency_key is not None)
 

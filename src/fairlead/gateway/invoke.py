@@ -29,7 +29,7 @@ async def invoke_agent(call: Call) -> Answer | Frames:
     turn = await turn_of(call, agent, body)
     turns.check(turn)
     if turn.continued:
-        await gateway.recorder.opened(turn)
+        turn = await gateway.recorder.opened(turn)
     if not agent.online(gateway.app.wall()):
         raise sentinel("AgentOffline")
     key, again = None, None

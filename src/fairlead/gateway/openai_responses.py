@@ -131,7 +131,7 @@ async def _asked(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> _Aske
         # Whoever keeps what was said takes in what is new, as one message.
         turn = turn._replace(message=folded(turn.history, prompt), history=())
     if turn.continued:
-        await call.gateway.recorder.opened(turn)
+        turn = await call.gateway.recorder.opened(turn)
     turns.check(turn)
     store = body.get("store") is None or flag_of(body, "store")
     created = int(call.gateway.app.wall())

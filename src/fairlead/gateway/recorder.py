@@ -7,6 +7,7 @@ with what was said.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -123,8 +124,8 @@ class Recorder:
                     while id in self._waiting:
                         await self._written()
 
-    async def opened(self, turn: Turn) -> None:
-        """See to it that the context of a turn can be gone on with.
+    async def opened(self, turn: Turn) -> Turn:
+        """See to it that the context of a turn can be gone on with; gives the turn as it goes on.
 
         Raises:
             AgentNotFound: there is no such context.
@@ -134,11 +135,12 @@ class Recorder:
         id = turn.context_id
         await self.settled(id)
         caller = turn.caller
-        found = await self._app.store.read(lambda tx: _context(tx, id, caller))
-        if found is None and id.startswith(MARK):
+        own = "" if id.startswith(MARK) else _own(turn)
+        found = await self._app.store.read(lambda tx: _context(tx, id, caller, own))
+        if found is None and not own:
             found = await self._awaited(id, caller)
         if found is None:
-            return  # a name of the caller's own: a context begins
+            return turn._replace(memory=own)
         agent, mine, record = found
         if not mine:
             raise Forbidden("conversation is not owned by caller")
@@ -146,6 +148,7 @@ class Recorder:
             raise InvalidParam("context_id is of a conversation with another agent.", field="context_id")
         if record is not None:
             await self._app.store.write(lambda tx: _restored(tx, turn, loads(record), self._app.wall()))
+        return turn
 
     async def _awaited(self, id: str, caller: Caller) -> Context:
         """A context that may be about to be written by another process."""
@@ -302,13 +305,24 @@ def _ended(last: Ended | None) -> tuple[str, str]:
     return "failed", failure.message
 
 
-def _context(tx: Tx, id: str, caller: Caller) -> Context | None:
+def _own(turn: Turn) -> str:
+    """Where a context is kept whose name the caller chose. Others, and other agents, may have one of the same name."""
+    whose = dumps([turn.caller.owner, turn.agent.id, turn.context_id])
+    return f"own-{hashlib.sha256(whose.encode()).hexdigest()[:40]}"
+
+
+def _context(tx: Tx, id: str, caller: Caller, own: str = "") -> Context | None:
+    """A context by its id. None says that there is none, or that it is a name, which is kept under `own`."""
+    if own and tx.one(SQL.conversation, id=own) is not None:
+        return None
     row = tx.one(SQL.conversation, id=id)
-    if row is not None:
-        return row[0], row[1] == caller_of(caller.user, caller.auth), None
+    mine = row is not None and row[1] == caller_of(caller.user, caller.auth)
+    if row is not None and (mine or not own):
+        return row[0], mine, None
     row = tx.one(SQL.entry, task=id)
     if row is not None:
         return row[1], row[2] == caller.owner, row[5]
+    # A conversation that is somebody else's, and none of the gateway's, is nobody's business: the name is free.
     row = tx.one(SQL.channel, id=id)
     return None if row is None else (row[0], row[1] == caller.owner, None)
 

@@ -50,7 +50,7 @@ class RemoteTasks(Tasks):
         turn, mode = self._turn, self._turn.agent.mode or "push"
         about: dict[str, Any] = {
             "message_id": turn.message_id,
-            "context_id": turn.context_id,
+            "context_id": turn.memory or turn.context_id,
             "metadata": dict(turn.metadata),
             "attachments": [dict(each) for each in turn.attachments],
         }

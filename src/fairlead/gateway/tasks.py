@@ -235,7 +235,7 @@ async def create_task(call: Call) -> Answer:
     turns.check(turn)
     deadline = _deadline(body)
     if given is not None:
-        await gateway.recorder.opened(turn)
+        turn = await gateway.recorder.opened(turn)
     task = await submit(gateway, turn, deadline=deadline, key=key)
     told = {"task_id": task.id, "agent_id": agent.id, "status": task.state.value}
     return Answer({**told, "created_at": instant(task.created)}, status=202)

@@ -62,6 +62,8 @@ class Turn(NamedTuple):
     record_id: str = ""
     #: What is kept with that task for whoever tells of it again; its usage is, too, then.
     about: Mapping[str, Any] = MappingProxyType({})
+    #: Under which id its agent keeps what is said, where that is not the channel's: the caller chose its name.
+    memory: str = ""
 
 
 class Said(NamedTuple):
@@ -209,7 +211,7 @@ def _input(turn: Turn) -> dict[str, Any]:
         prompt += files.told(turn.attachments)
     input = {member: prompt} if member is not None else _object(turn.message)
     if turn.continued and keeps:
-        input[CONVERSATION] = turn.context_id
+        input[CONVERSATION] = turn.memory or turn.context_id
     return input
 
 
