@@ -1,6 +1,7 @@
 """One effect for one key."""
 
 import asyncio
+import contextlib
 import enum
 import sys
 import uuid
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairlead import App, Context, Failure, Kind
-from fairlead.runtime import Claim, MemoryIdempotency, Result, Signal
+from fairlead.runtime import Call, Claim, MemoryIdempotency, Result, Signal
+from fairlead.runtime.plan import Next
 from fairlead.testing import FixedClock
 
 
@@ -386,6 +388,84 @@ async def test_a_body_that_lingers_keeps_its_key_until_it_has_stopped() -> None:
     async with asyncio.timeout(5):
         assert (await second).ok
     assert max(most) == 1
+
+
+@pytest.mark.parametrize("how", ["signal", "task", "timeout", "retry"])
+@pytest.mark.parametrize("style", ["sync", "async", "wrapped"])
+async def test_a_stopped_write_that_succeeds_within_the_grace_is_not_done_again(how: str, style: str) -> None:
+    async def through(call: Call, next: Next) -> Any:
+        return await next()
+
+    app = App("x", grace=5, middleware=[through] if style == "wrapped" else [])
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    done: list[int] = []
+    retry = 1 if how == "retry" else 0
+
+    @app.action(name="sync_pay", side_effects="write", retry=retry)
+    def sync_pay(ctx: Context) -> int:
+        """Pay."""
+        loop.call_soon_threadsafe(started.set)
+        if not done:
+            asyncio.run(ctx.signal.wait())
+        done.append(1)
+        return len(done)
+
+    @app.action(name="async_pay", side_effects="write", retry=retry)
+    async def async_pay() -> int:
+        """Pay."""
+        started.set()
+        if not done:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        done.append(1)
+        return len(done)
+
+    name, signal = "sync_pay" if style == "sync" else "async_pay", Signal()
+    timeout = 0.05 if how in ("timeout", "retry") else None
+    first = asyncio.create_task(app.invoke(name, idempotency_key="k", signal=signal, timeout=timeout))
+    await started.wait()
+    if how == "signal":
+        signal.cancel()
+    elif how == "task":
+        first.cancel()
+    outcome = (await asyncio.gather(first, return_exceptions=True))[0]
+    assert isinstance(outcome, asyncio.CancelledError) if how == "task" else not outcome.ok
+    again = await app.invoke(name, idempotency_key="k")
+    assert (again.data, again.replayed, len(done)) == (1, True, 1)
+
+
+async def test_a_stopped_read_is_tried_again_whatever_it_gave() -> None:
+    app = App("x")
+
+    @app.action(retry={"retries": 1, "delay": 0}, timeout=0.05)
+    async def look(ctx: Context) -> int:
+        """Look."""
+        if ctx.attempt == 1:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        return ctx.attempt
+
+    assert (await app.invoke("look")).data == 2
+
+
+async def test_a_late_result_of_the_wrong_type_leaves_the_key_free() -> None:
+    app = App("x", grace=5)
+    runs: list[int] = []
+
+    @app.action(side_effects="write")
+    async def act() -> int:
+        """Act."""
+        runs.append(1)
+        if len(runs) > 1:
+            return 1
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "nothing"  # type: ignore[return-value]
+
+    assert not (await app.invoke("act", idempotency_key="k", timeout=0.05)).ok
+    async with asyncio.timeout(5):
+        assert (await app.invoke("act", idempotency_key="k")).data == 1
 
 
 async def test_kept_results_expire(fixed_clock: FixedClock) -> None:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from fairlead._json import encode, packed
-from fairlead.failures import Failure, Kind, from_exception
+from fairlead.failures import Kind, from_exception
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime.context import Context, Record, spelled
 from fairlead.runtime.hooks import report
 from fairlead.runtime.idempotency import Claim, IdempotencyStore, MemoryIdempotency
-from fairlead.runtime.limits import Limits, Straggler
+from fairlead.runtime.limits import Limits, Straggler, succeeded
 from fairlead.runtime.plan import Plan, dumped
 from fairlead.runtime.redaction import redacted
 from fairlead.runtime.refusals import conflicting
@@ -113,16 +114,20 @@ class Keys:
             return None
         return None if pending is None else quietly(pending)
 
+    def late(self, plan: Plan, context: Context, work: Straggler) -> Record | bytes | None:
+        """What work gave that was stopped and has ended, to be kept if it was a success after all."""
+        # Behind middleware, what a thread gives is not yet the call's result.
+        if succeeded(work) and not (plan.wrapped and isinstance(work, Future)):
+            # Whatever the output's own code raises, the key must not stay held.
+            with suppress(Exception):
+                return self.recorded(context, dumped(plan.output, work.result()))
+        return None
+
     def settle_later(self, plan: Plan, context: Context, key: str, straggler: Straggler) -> None:
         """While the body still runs the key stays held, so that no twin starts beside it; a late success is kept."""
 
         def stopped(work: Straggler) -> None:
-            kept = None
-            # Behind middleware, what a thread gives is not yet the call's result.
-            if not plan.wrapped and not work.cancelled() and work.exception() is None:
-                with suppress(Failure):
-                    kept = self.recorded(context, dumped(plan.output, work.result()))
-            pending = self.settle(key, kept, None)
+            pending = self.settle(key, self.late(plan, context, work), None)
             if pending is not None:
                 finish(pending)
 

@@ -17,7 +17,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.runtime.signal import Signal
 
 Waiter = asyncio.Future[None]
-#: A task or a thread that was told to stop and has not stopped yet. A thread's callbacks run on that thread.
+#: A task or a thread that was told to stop and did not. A thread's callbacks run on that thread.
 Straggler = asyncio.Future[Any] | Future[Any]
 
 
@@ -153,7 +153,8 @@ class Limits:
         self._deadline = None if total is None else started + total
         self.retry: Retry = action.retry if retry is None else as_retry("The call", retry)
         self._wait: float | None = None
-        #: A body that was told to stop and has not stopped yet: it keeps its slot and its key.
+        #: A body that was told to stop and did not. While it runs it keeps its slot and its key; a write that it did
+        #: after all is not tried again.
         self.straggler: Straggler | None = None
 
     @property
@@ -185,6 +186,16 @@ class Limits:
             return "", None
         limit, name = min(known)
         return name, limit
+
+
+def succeeded(work: Straggler) -> bool:
+    """Whether the work has ended, and well."""
+    return work.done() and not work.cancelled() and work.exception() is None
+
+
+def done_after_all(*works: Straggler | None) -> Straggler | None:
+    """The first of these that came to its end although it was told to stop."""
+    return next((work for work in works if work is not None and succeeded(work)), None)
 
 
 def limits_of(action: Action[..., Any], started: float, signal: Signal | None, *limits: Any) -> Limits:

@@ -31,7 +31,7 @@ from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
 from fairlead.runtime.idempotency import FRESH, IdempotencyStore, MemoryIdempotency
 from fairlead.runtime.identity import caller_of, claim_key
 from fairlead.runtime.keys import Keys
-from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter
+from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter, done_after_all
 from fairlead.runtime.options import LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
@@ -401,9 +401,11 @@ class Runtime:
                 if inside and gate is not None:
                     gate.leave() if straggler is None else gate.leave_after(straggler)
                 if key is not None:
-                    if straggler is not None:
+                    if straggler is not None and not straggler.done():
                         self._keys.settle_later(plan, context, key, straggler)
                     else:
+                        if straggler is not None and kept is None:
+                            kept = self._keys.late(plan, context, straggler)
                         settle = self._keys.settle
                         settling = settle(key, kept, shared)
                         if settling is not None:
@@ -526,7 +528,7 @@ class Runtime:
             or not limits.may_retry(context.attempt, pause, self.clock.monotonic())
         ):
             raise error
-        context._signal = None
+        context._signal = context._thread = None
         context.logger.warn(
             "Retrying action after retryable failure.",
             {"attempt": context.attempt, "code": failure.code, "delayMs": round(pause * 1000)},
@@ -541,9 +543,14 @@ class Runtime:
             return await body
         task = asyncio.ensure_future(contained(body))
         try:
-            return await interruptible(context, task, limits)
-        finally:
+            produced = await interruptible(context, task, limits)
+        except BaseException:
             limits.straggler = self._straggler(context, task)
+            if limits.straggler is None and plan.keyed and context.signal.cancelled:
+                limits.straggler = done_after_all(task, context._thread)
+            raise
+        limits.straggler = self._straggler(context, task)
+        return produced
 
     def _straggler(self, context: Context, task: asyncio.Future[Any]) -> Straggler | None:
         """What still runs although it was told to stop: the body's task, or its thread."""
