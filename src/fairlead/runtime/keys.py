@@ -71,7 +71,12 @@ class Keys:
         return None if failure.kind in _OWN else encode({"error": wire.render(failure)})
 
     async def kept(
-        self, plan: Plan, context: Context, limits: Limits | None, key: str, claim: Claim | Awaitable[Claim]
+        self,
+        context: Context,
+        limits: Limits | None,
+        key: str,
+        request: bytes,
+        claim: Claim | Awaitable[Claim],
     ) -> Record | bytes | None:
         """What the first call with the same key gave; None if this is the first."""
         while True:
@@ -80,14 +85,14 @@ class Keys:
             if claim.state == "fresh":
                 return None
             if claim.state == "conflict":
-                raise conflicting(plan.action.name)
+                raise conflicting(context.action.name)
             told = claim.record
             if claim.state == "in_flight":
                 waiting = asyncio.ensure_future(self._store.wait(key))
                 told = await (waiting if limits is None else interruptible(context, waiting, limits))
             if told is not None:
                 return told
-            claim = self.claim(key, plan.request_of(context.input))
+            claim = self.claim(key, request)
 
     async def _claimed(self, key: str, claim: Awaitable[Claim]) -> Claim:
         """Hear what a store elsewhere says. Who is cancelled meanwhile gives a claim back that comes too late."""

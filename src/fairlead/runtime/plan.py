@@ -60,6 +60,7 @@ class Plan:
         "name",
         "output",
         "rate",
+        "recalls",
         "repair",
         "request_of",
         "streams",
@@ -96,10 +97,13 @@ class Plan:
         self.deprecated = None if action.deprecation is None else _deprecated(action.deprecation)
         self.repair = (action.preflight or preflight) == "repair"
         self.validate = action.input.validate
-        self.request_of = plain_request_of if action.input.plain else request_of
+        plain = action.input.plain
+        self.request_of = plain_request_of if plain else partial(request_of, action.input)
         self.drop_blanks = action.input.drop_blanks if self.repair else None
         self.keyed = action.side_effects != "read"
         self.confirmed = action.requires_confirmation
+        #: Whether what was sent is asked for again, when it has been validated.
+        self.recalls = not plain and bool(self.keyed or self.confirmed)
         #: How many calls, in how many seconds, and whether for each caller. (A named tuple takes long to take apart.)
         rate = action.rate_limit
         self.rate = None if rate is None else (rate.limit, rate.per, rate.by == "caller")

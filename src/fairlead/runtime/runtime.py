@@ -179,7 +179,7 @@ class Runtime:
             context.input = plan.validate(given)
         except (ValueError, RecursionError) as error:
             context.input = self._mended(plan, context, given, error)
-        request = plan.request_of(context.input)
+        request = plan.request_of(context.input, given)
         token = None
         if plan.action.requires_confirmation:
             token = self._confirmations.check(context, confirm, request)
@@ -329,6 +329,7 @@ class Runtime:
                 except (ValueError, RecursionError) as error:
                     value = self._mended(plan, context, input, error)
                 context.input = value
+                sent = input if plan.recalls else None
                 del input  # a call may wait for long, and has in hand what this became
                 if plan.limited or not LIMITS.isdisjoint(options):
                     limits = limits_given(action, started, options, always=plan.limited)
@@ -336,7 +337,7 @@ class Runtime:
                         raise Failure(Kind.cancelled, "Action was cancelled before execution.")
                 if plan.confirmed:
                     confirm = options.get("confirm")
-                    token = self._confirmations.check(context, confirm, plan.request_of(value))
+                    token = self._confirmations.check(context, confirm, plan.request_of(value, sent))
                 if self._lifespan.waiting:
                     await within(context, self._lifespan.start(), limits)
                 checker = plan.checker
@@ -348,9 +349,10 @@ class Runtime:
                     claim_of, request_of = self._keys.claim, plan.request_of
                     caller = context._caller = caller_of(user, auth)
                     asked = claim_key(plan.label, caller, idempotency_key)
-                    claim = claim_of(asked, request_of(value))
+                    request = request_of(value, sent)
+                    claim = claim_of(asked, request)
                     if claim is not FRESH:
-                        record = await self._keys.kept(plan, context, limits, asked, claim)
+                        record = await self._keys.kept(context, limits, asked, request, claim)
                     if record is None:
                         key = asked  # from here on it is this call's to settle
                     else:
