@@ -92,6 +92,15 @@ WITH_SECRET = [
     "config.db.password={}",
     "AccountKey={};EndpointSuffix=x",
     "mysql --password {} -h db",
+    "pass={}",
+    "https://h.example/p?user=bob&pass={}",
+    '{{"user": "bob", "pass": "{} with spaces"}}',
+    "DB_PASS={}",
+    "smtp_pass: {}",
+    "token_v2={}",
+    "tokenV2: {}",
+    "user[password]={}&user[name]=bob",
+    "params['password'] = '{} with spaces'",
     "cli --api-key={}",
     "postgres://user:{}@db.example/app",
     "redis://:{}@cache:6379/0",
@@ -131,6 +140,11 @@ PROSE = [
     '{"password": null, "token": true}',
     "see --password for more",
     "std::vector<int> x = {}",
+    "pass=12 fail=3",
+    "PASS: test_login",
+    "first_pass=ok, boarding_pass: A12",
+    "compass: north, bypass=all, passenger: Ann",
+    "[session]: started",
 ]
 PLACEHOLDERS = ["[REDACTED]", "***", "<hidden>", "(removed by policy)", "x"]
 HOSTILE = [
@@ -317,6 +331,7 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(piece: str) -> None
             "authToken",
         ),
         *("Proxy-Authorization", "x-csrf-token", "oauth_tokens", "APIKey", "token_value", "password2", "jwt"),
+        *("db_pass", "SMTP_PASS", "mysqlPass", "token_v2", "tokenV2", "token2"),
     ],
 )
 def test_a_field_is_hidden_by_its_name(key: str) -> None:
@@ -356,10 +371,16 @@ def test_a_field_is_hidden_by_its_name(key: str) -> None:
             "cookiecutter",
             "",
         ),
+        *("passenger", "compass", "bypass", "first_pass", "boardingPass", "pass_rate", "token_vocabulary"),
     ],
 )
 def test_a_field_that_only_sounds_like_a_secret_stays(key: str) -> None:
     assert DEFAULT.value({key: "plain"}) == {key: "plain"}
+
+
+def test_a_text_under_pass_is_a_secret_and_a_number_is_none() -> None:
+    told = DEFAULT.value({"pass": "plain", "inner": {"pass": 12, "fail": 3}})
+    assert told == {"pass": "[REDACTED]", "inner": {"pass": 12, "fail": 3}}
 
 
 def test_none_and_yes_and_no_are_no_secrets() -> None:

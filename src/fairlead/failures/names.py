@@ -28,6 +28,12 @@ KEY_OF = words_of(
     "api access private secret encryption decryption signing master auth account storage shared "
     "subscription service ssh session admin client deploy hmac"
 )
+# Words that make the `pass` after them a password: a `first_pass` or a `boarding_pass` is none.
+PASS_OF = words_of(
+    "account admin amqp auth basic cert client database db email ftp http imap jdbc keystore ldap login mail mongo "
+    "mongodb mqtt mysql my pg postgres proxy rabbitmq redis root router server sftp smtp sql ssh sudo truststore "
+    "user vault wifi"
+)
 ABOUT = words_of(
     "age algorithm arn at attempts changed count counts created days disabled enabled endpoint expiration "
     "expire expired expires expiry field fields file hint id ids label len length limit limits manager "
@@ -36,7 +42,7 @@ ABOUT = words_of(
 )
 VALUE = words_of(
     "base64 b64 bytes confirm confirmation current data digest enc encoded encrypted hash header hex id "
-    "key new old plain plaintext raw secret str string text val value"
+    "key new old plain plaintext raw secret str string text v val value"
 )
 NOT_A_CREDENTIAL = words_of("bos cls continuation eos mask max min next num pad page sep stop total unk")
 PLURAL_OF = words_of("access api auth bearer id oauth refresh session")
@@ -83,6 +89,11 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _word().findall(name)]
 
 
+def is_pass(name: str) -> bool:
+    """Whether this is the one name whose value decides: a text under `pass` is a password, a number counts tests."""
+    return name in ("pass", "PASS", "Pass")
+
+
 def is_secret(found: list[str]) -> bool:
     """Whether these words, taken together, name a secret."""
     return any(_is_secret_at(found, at) for at in range(len(found)))
@@ -92,6 +103,8 @@ def _is_secret_at(found: list[str], at: int) -> bool:
     word, before, after = found[at], found[:at], [w for w in found[at + 1 :] if not w.isdigit()]
     if word in ("key", "keys") and before and before[-1] in KEY_OF:
         return not after or after[-1] not in ABOUT
+    if word == "pass":
+        return bool(before) and before[-1] in PASS_OF and not after
     if word == "tokens":
         return bool(before) and before[-1] in PLURAL_OF and not after
     if word in WEAK:

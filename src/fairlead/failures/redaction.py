@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fairlead.failures.names import Names, words_of
+from fairlead.failures.names import Names, is_pass, words_of
 
 if TYPE_CHECKING:
     from fairlead.failures.failure import Failure, Issue
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Unclosed = set[str]
 Span = Callable[[re.Match[str], str, Unclosed], tuple[int, int]]
 
+#: Types of plain values that may be secrets. Neither "there is none" nor yes and no is one.
+_SECRETS: frozenset[type] = frozenset({str, int})
+_TEXTS: frozenset[type] = frozenset({str})
+_NONE: frozenset[type] = frozenset()
 _SHORT = 256
 _DEEPEST = 64
 _PASSES = 4
@@ -50,7 +54,8 @@ class Redactor:
         self.placeholder = placeholder
         self.names = Names((keys,) if isinstance(keys, str) else keys)
         self._short = lru_cache(maxsize=512)(self._text)
-        #: A field's name as it is shown, and whether its value is hidden. There are few names, told again and again.
+        #: A field's name as it is shown, and the types of plain values that are hidden under it. There are few names,
+        #: told again and again.
         self.field = lru_cache(maxsize=2048)(self._field)
 
     def text(self, text: str) -> str:
@@ -60,8 +65,10 @@ class Redactor:
             return text
         return self._short(text) if len(text) <= _SHORT else self._text(text)
 
-    def _field(self, name: str) -> tuple[str, bool]:
-        return self.text(name), self.names.match(name)
+    def _field(self, name: str) -> tuple[str, frozenset[type]]:
+        if self.names.match(name):
+            return self.text(name), _SECRETS
+        return self.text(name), _TEXTS if is_pass(name) else _NONE
 
     def value(self, value: Any) -> Any:
         """A copy without the secrets; dates stay dates, what JSON has no word for becomes its text."""
@@ -135,9 +142,12 @@ class Redactor:
 
     def _member(self, key: Any, item: Any, inside: tuple[int, ...]) -> Any:
         # Neither "there is none" nor yes and no is a secret.
-        if item is None or isinstance(item, bool) or not self.names.match(_label(key)):
-            return self._value(item, inside)
-        return self.placeholder
+        if item is None or isinstance(item, bool):
+            return item
+        name = _label(key)
+        if self.names.match(name) or (isinstance(item, str) and is_pass(name)):
+            return self.placeholder
+        return self._value(item, inside)
 
     def _other(self, value: Any) -> Any:
         if type(value).__module__ == "datetime":
@@ -247,6 +257,12 @@ class Redactor:
     def _names_a_secret(self, match: re.Match[str], text: str) -> bool:
         if self.names.match(match[1]):
             return True
+        if is_pass(match[1]):
+            # `pass=5` and `PASS: test_login` tell of tests.
+            at = match.end()
+            return _opening().match(text, at) is not None or (
+                "=" in match[2] and not _count().match(text, at)
+            )
         in_query = match.start() > 0 and text[match.start() - 1] in "?&"
         return in_query and match[1].lower() in ("auth", "key", "sig", "signature")
 
@@ -397,6 +413,11 @@ def _query() -> re.Pattern[str]:
 
 
 @cache
+def _count() -> re.Pattern[str]:
+    return re.compile(r"\d+(?![^\s,;&)\]}])")
+
+
+@cache
 def _port() -> re.Pattern[str]:
     return re.compile(r"\d{1,5}(?:[/?#]|\Z)")
 
@@ -405,7 +426,7 @@ def _port() -> re.Pattern[str]:
 def _pair() -> re.Pattern[str]:
     return re.compile(
         r"(?<![\w.\-])((?:api|access|private|secret|signing|encryption|master)[ \t]keys?|[\w.\-]++)"
-        r"(?:\\*+[\"'`])?([ \t]*+(?::=|=>|==?|:)[ \t]*+)(?=\S)",
+        r"(?:\\*+[\"'`])?(?:\](?=[ \t]*+=))?([ \t]*+(?::=|=>|==?|:)[ \t]*+)(?=\S)",
         re.IGNORECASE,
     )
 

@@ -35,8 +35,6 @@ _new = object.__new__
 #: What cannot change.
 _LASTING = frozenset({str, int, float, bool, type(None)})
 _PLAIN = frozenset({str, bool, type(None)})
-#: Neither "there is none" nor yes and no is a secret.
-_SECRETS = frozenset({str, int})
 
 
 #: Something an action said: level, message, percent, fields, time. Without a level it is a progress report.
@@ -432,8 +430,8 @@ def shown(value: Any, redactor: Redactor) -> Any:
             kind = type(item)
             if type(key) is not str or not (kind in _PLAIN or (kind is int and -_INT64 < item < _INT64)):
                 break
-            name, secret = redactor.field(key)
-            if secret and kind in _SECRETS:
+            name, hidden = redactor.field(key)
+            if kind in hidden:
                 told[name] = redactor.placeholder
             else:
                 told[name] = redactor.text(item) if kind is str else item
