@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from fairlead import App, Failure, Kind
 from fairlead._json import dumps
@@ -131,6 +131,22 @@ async def test_a_models_secrets_are_redacted_too() -> None:
         assert "hunter2" not in str(invocation.input)
         assert "abcdef123456" not in str(invocation.input)
         assert "ann" in str(invocation.input)
+
+
+async def test_what_the_schema_declares_secret_is_hidden_from_a_hook() -> None:
+    told: list[Invocation] = []
+    app = App("x", hooks={"on_invocation_start": told.append, "on_invocation_end": told.append})
+
+    class Door(BaseModel):
+        code: SecretStr
+
+    @app.action
+    async def enter(name: str, doors: list[Door]) -> None:
+        """Enter."""
+
+    await app.invoke("enter", {"name": "ann", "doors": [{"code": "hunter2"}]})
+    expected = {"name": "ann", "doors": [{"code": "[REDACTED]"}]}
+    assert [invocation.input for invocation in told] == [expected, expected]
 
 
 async def test_a_hook_cannot_change_the_input() -> None:

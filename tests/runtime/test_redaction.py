@@ -131,6 +131,40 @@ async def test_own_keys_hold_for_messages_and_errors_too() -> None:
     assert told.count("***") >= 3
 
 
+async def test_own_keys_hold_for_what_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    def stumble(invocation: Invocation) -> None:
+        raise ValueError(f"hook stumbled over iban={'DE123456'}")
+
+    app = App("x", redact={"keys": ["iban"]}, hooks={"on_invocation_end": stumble})
+
+    @app.action
+    async def fail() -> None:
+        """Fail."""
+        raise ValueError(f"bad iban={'DE123456'}")
+
+    await app.invoke("fail")
+    assert "iban=[REDACTED]" in caplog.text
+    assert "hook stumbled" in caplog.text
+    assert "DE123456" not in caplog.text.replace("{'DE123456'}", "")
+
+
+async def test_warnings_are_redacted() -> None:
+    app = App("x", redact={"keys": ["iban"]})
+
+    @app.action
+    async def act(ctx: Context) -> None:
+        """Act."""
+        ctx.warn("token=hunter2 iban=DE123456")
+
+    result = await app.invoke("act")
+    assert result.warnings == result.meta["warnings"] == ["token=[REDACTED] iban=[REDACTED]"]
+
+
+async def test_a_text_under_pass_is_hidden_in_log_fields_and_a_number_is_not() -> None:
+    assert await logged({"pass": "x"}) == {"pass": "[REDACTED]"}
+    assert await logged({"pass": 12, "fail": 3}) == {"pass": 12, "fail": 3}
+
+
 async def test_a_function_replaces_the_redaction_of_structures_and_patterns_still_hold() -> None:
     def shout(value: Any) -> Any:
         return {"seen": True}

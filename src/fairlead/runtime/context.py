@@ -240,7 +240,7 @@ class Context(Injected):
 
     def warn(self, text: str) -> None:
         """Tell the caller, beside the result, what they should know of it."""
-        self.warnings = [*self.warnings, text]
+        self.warnings = [*self.warnings, self._runtime.redactor.text(str(text))]
 
     def activity(self, kind: str, title: str, detail: str | None = None, **data: Any) -> Awaitable[None]:
         """Tell those who stream what is being done: a tool called, a question asked. It is not kept."""

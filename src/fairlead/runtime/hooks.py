@@ -7,11 +7,14 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fairlead.actions import Action, DefinitionError
 from fairlead.actions.policy import known_keys
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.runtime.context import Context
 from fairlead.runtime.result import Result
+from fairlead.schema.secrecy import declared_secrets, masked
 
 
 class Invocation:
@@ -40,7 +43,21 @@ class Invocation:
     @property
     def input(self) -> Any:
         """The input as it came, redacted."""
-        return self._context._runtime.redactor.value(self._input)
+        redactor, action = self._context._runtime.redactor, self.action
+        told = redactor.value(self._input)
+        secrets = frozenset() if action is None else _declared(action)
+        return masked(told, secrets, redactor.placeholder) if secrets else told
+
+
+#: Found when somebody first looks, which most hooks do not.
+_DECLARED: WeakKeyDictionary[Action[..., Any], frozenset[str]] = WeakKeyDictionary()
+
+
+def _declared(action: Action[..., Any]) -> frozenset[str]:
+    known = _DECLARED.get(action)
+    if known is None:
+        known = _DECLARED[action] = declared_secrets(action.input.json_schema)
+    return known
 
 
 _SWALLOWED = (Exception, SystemExit, asyncio.CancelledError)
@@ -86,39 +103,37 @@ def tell(hooks: tuple[Hook, ...], invocation: Invocation) -> Awaitable[None] | N
         try:
             answer = hook(invocation)
         except _SWALLOWED:
-            _report_unless_cancelled()
+            _report_unless_cancelled(invocation)
             continue
         if answer is not None and isawaitable(answer):
             pending = [*(pending or ()), answer]
-    return None if pending is None else _finish(pending)
+    return None if pending is None else _finish(pending, invocation)
 
 
-async def _finish(pending: list[Awaitable[None]]) -> None:
+async def _finish(pending: list[Awaitable[None]], invocation: Invocation) -> None:
     for answer in pending:
         try:
             await answer
         except _SWALLOWED:
-            _report_unless_cancelled()
+            _report_unless_cancelled(invocation)
 
 
-def _report_unless_cancelled() -> None:
+def _report_unless_cancelled(invocation: Invocation) -> None:
     """A hook cannot end a call; only the cancellation of the task it runs in is passed on."""
     task = asyncio.current_task()
     if isinstance(sys.exception(), asyncio.CancelledError) and task is not None and task.cancelling():
         raise
-    report("A hook failed; the call goes on.")
+    report("A hook failed; the call goes on.", invocation._context._runtime.redactor)
 
 
-def report(message: str) -> None:
+def report(message: str, redactor: Redactor = DEFAULT) -> None:
     """Log the exception being handled, where the developer looks for it, without the secrets in its words."""
     import logging
     from traceback import format_exc
-
-    from fairlead.failures.redaction import DEFAULT
 
     logger = logging.getLogger("fairlead")
     if logger.isEnabledFor(logging.WARNING):
         record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
         # Formatters add this text as they would add the exception's own.
-        record.exc_text = DEFAULT.text(format_exc().rstrip())
+        record.exc_text = redactor.text(format_exc().rstrip())
         logger.handle(record)

@@ -62,7 +62,7 @@ class Keys:
             return record if self._in_memory else spelled(record)
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
-            report("A result could not be kept for its idempotency key.")
+            report("A result could not be kept for its idempotency key.", self._redactor)
             return None
 
     def shared(self, error: Exception) -> bytes | None:
@@ -115,9 +115,9 @@ class Keys:
             pending = self._store.settle(key, kept, shared)
         except Exception:
             # The effect has happened: the caller must hear of it, even if it could not be kept.
-            report("The idempotency store failed to keep a result.")
+            report("The idempotency store failed to keep a result.", self._redactor)
             return None
-        return None if pending is None else quietly(pending)
+        return None if pending is None else quietly(pending, self._redactor)
 
     def late(self, plan: Plan, context: Context, work: Straggler) -> Record | bytes | None:
         """What work gave that was stopped and has ended, to be kept if it was a success after all."""

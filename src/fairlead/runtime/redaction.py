@@ -32,7 +32,7 @@ def redacted(redactor: Redactor, failure: Failure) -> Failure:
     try:
         return redactor.failure(failure)
     except Exception:
-        report("A failure was made wrongly and cannot be told.")
+        report("A failure was made wrongly and cannot be told.", redactor)
         return Failure(Kind.internal)
 
 
@@ -48,7 +48,7 @@ class _FunctionRedactor(Redactor):
             hidden = self._function(value)
         except Exception:
             # Showing nothing is safer than showing what could not be redacted.
-            report("The app's redact function failed.")
+            report("The app's redact function failed.", self)
             hidden = self.placeholder
         if isinstance(value, Mapping) and not isinstance(hidden, Mapping):
             return {"redacted": self.placeholder}

@@ -256,7 +256,7 @@ class Runtime:
         except BaseException as exc:
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 raise
-            failure = _failure(plan, exc)
+            failure = self._failure(plan, exc)
             context = context or plan.context()
             context.started = started
             return await self._end(context, None, failure, None, None)
@@ -416,7 +416,7 @@ class Runtime:
             if task.cancelling() > cancels:
                 raise asyncio.CancelledError  # the body swallowed it, and what it gave is no success
         except BaseException as exc:
-            failure = _failure(plan, exc)
+            failure = self._failure(plan, exc)
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 # The awaiting task itself is being cancelled: end the call in order, then let it go.
                 await self._end(context, None, failure, invocation, span)
@@ -566,14 +566,13 @@ class Runtime:
         task.add_done_callback(heard)
         return task
 
-
-def _failure(plan: Plan, error: BaseException) -> Failure:
-    """How a call ended that raised this, while it is being handled. What ends the program is passed on."""
-    if isinstance(error, Failure):
-        return error
-    if isinstance(error, asyncio.CancelledError):
-        return Failure(Kind.cancelled, "Action was cancelled.", cause=error)
-    if isinstance(error, KeyboardInterrupt | GeneratorExit):
-        raise error
-    report(f"Action {plan.action.name!r} failed.")
-    return from_exception(error)
+    def _failure(self, plan: Plan, error: BaseException) -> Failure:
+        """How a call ended that raised this, while it is being handled. What ends the program is passed on."""
+        if isinstance(error, Failure):
+            return error
+        if isinstance(error, asyncio.CancelledError):
+            return Failure(Kind.cancelled, "Action was cancelled.", cause=error)
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            raise error
+        report(f"Action {plan.action.name!r} failed.", self.redactor)
+        return from_exception(error)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.runtime.hooks import report
 
 #: The loop itself keeps no hold on its tasks.
@@ -30,9 +31,9 @@ def seen_through(pending: Awaitable[None]) -> asyncio.Future[None]:
     return task
 
 
-async def quietly(settling: Awaitable[None]) -> None:
+async def quietly(settling: Awaitable[None], redactor: Redactor = DEFAULT) -> None:
     """What a store could not keep is reported, and nobody's failure."""
     try:
         await settling
     except Exception:
-        report("The idempotency store failed to keep a result.")
+        report("The idempotency store failed to keep a result.", redactor)
