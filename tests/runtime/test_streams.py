@@ -439,20 +439,38 @@ async def test_a_replayed_generator_gives_its_items() -> None:
     assert (again.data, again.replayed, len(runs)) == ([1, 2], True, 1)
 
 
-async def test_chunks_of_a_retried_attempt_are_told_again() -> None:
+@pytest.mark.parametrize("style", ["async", "sync"])
+async def test_a_generator_is_tried_again_only_while_nobody_has_heard_of_it(style: str) -> None:
     app = App("x")
 
-    @app.action(retry={"retries": 1, "delay": 0})
-    async def numbers(ctx: Context) -> AsyncIterator[int]:
+    @app.action(name="async_numbers", retry={"retries": 1, "delay": 0})
+    async def async_numbers(ctx: Context, early: bool) -> AsyncIterator[int]:
         """Count."""
+        if early and ctx.attempt == 1:
+            raise Failure(Kind.unavailable, "x")
         yield 1
         if ctx.attempt == 1:
             raise Failure(Kind.unavailable, "x")
         yield 2
 
-    events = await collect_stream(app.stream("numbers"))
-    assert [event["type"] for event in events] == ["chunk", "log", "chunk", "chunk", "result"]
-    assert (await app.invoke("numbers")).data == [1, 2]
+    @app.action(name="sync_numbers", retry={"retries": 1, "delay": 0})
+    def sync_numbers(ctx: Context, early: bool) -> Iterator[int]:
+        """Count."""
+        if early and ctx.attempt == 1:
+            raise Failure(Kind.unavailable, "x")
+        yield 1
+        if ctx.attempt == 1:
+            raise Failure(Kind.unavailable, "x")
+        yield 2
+
+    name = f"{style}_numbers"
+    events = await collect_stream(app.stream(name, {"early": True}))
+    assert [event["type"] for event in events] == ["log", "chunk", "chunk", "result"]
+    events = await collect_stream(app.stream(name, {"early": False}))
+    assert [event["type"] for event in events] == ["chunk", "result"]
+    assert events[-1]["envelope"]["error"]["code"] == "EXTERNAL_SERVICE_ERROR"
+    collected = await app.invoke(name, {"early": False})
+    assert (collected.data, collected.meta["chunks"]) == ([1, 2], 2)
 
 
 async def test_the_consumer_may_change_events_without_changing_the_envelope() -> None:

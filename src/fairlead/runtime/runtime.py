@@ -527,6 +527,7 @@ class Runtime:
         if (
             not pause <= limits.retry.max_delay
             or not wire.retryable(failure)
+            or (context.chunks and context._channel is not None)  # what was told cannot be taken back
             or not limits.may_retry(context.attempt, pause, self.clock.monotonic())
         ):
             raise error
@@ -538,6 +539,7 @@ class Runtime:
         if pause:
             await interruptible(context, asyncio.ensure_future(asyncio.sleep(pause)), limits.waiting(None))
         context.attempt += 1
+        context.chunks = 0
 
     async def _attempt(self, plan: Plan, context: Context, limits: Limits) -> Any:
         body = plan.body(context.input, context)
