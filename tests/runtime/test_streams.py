@@ -440,6 +440,30 @@ async def test_a_replayed_generator_gives_its_items() -> None:
 
 
 @pytest.mark.parametrize("style", ["async", "sync"])
+async def test_a_replayed_stream_tells_its_chunks_again(style: str) -> None:
+    app = App("x")
+
+    @app.action(name="async_words", side_effects="write")
+    async def async_words() -> AsyncIterator[str]:
+        """Speak."""
+        yield "a"
+        yield "b"
+
+    @app.action(name="sync_words", side_effects="write")
+    def sync_words() -> Iterator[str]:
+        """Speak."""
+        yield "a"
+        yield "b"
+
+    for replayed in (False, True):
+        events = await collect_stream(app.stream(f"{style}_words", idempotency_key="k"))
+        assert [event.get("data") for event in events] == ["a", "b", None]
+        envelope = events[-1]["envelope"]
+        assert (envelope["data"], envelope["meta"]["chunks"]) == (["a", "b"], 2)
+        assert ("idempotent" in envelope["meta"]) is replayed
+
+
+@pytest.mark.parametrize("style", ["async", "sync"])
 async def test_a_generator_is_tried_again_only_while_nobody_has_heard_of_it(style: str) -> None:
     app = App("x")
 

@@ -357,6 +357,8 @@ class Runtime:
                         key = asked  # from here on it is this call's to settle
                     else:
                         data = context.replay(record)
+                        if plan.streams:
+                            await context.tell_again(data)
                 if record is None:
                     if plan.deprecated is not None:
                         context.logger.warn("Action is deprecated.", plan.deprecated)
