@@ -2,13 +2,16 @@
 
 import asyncio
 import threading
+import uuid
+from datetime import date
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
-from fairlead import App, Failure, Kind
+from fairlead import App, Context, Failure, Kind
 from fairlead.actions import Retry
 
 
@@ -163,6 +166,42 @@ async def test_logs_of_all_attempts_are_told_in_order() -> None:
 
     messages = [entry["message"] for entry in (await app.invoke("act")).logs]
     assert messages == ["attempt 1", "Retrying action after retryable failure.", "attempt 2"]
+
+
+class Order(BaseModel):
+    dishes: list[str]
+    id: uuid.UUID = Field(default_factory=uuid.uuid4)
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}, {"retry": {"retries": 2, "delay": 0}}])
+async def test_each_attempt_gets_the_input_as_it_was_sent(options: Any) -> None:
+    app = App("x")
+
+    @app.action(retry={"retries": 0 if "retry" in options else 2, "delay": 0})
+    async def collect(items: list[int], when: date, ctx: Context) -> list[int]:
+        """Collect."""
+        items.append(ctx.attempt)
+        if ctx.attempt < 3:
+            raise Failure(Kind.unavailable, "x")
+        return items
+
+    sent = {"items": ["0"], "when": "2024-01-02"}
+    assert (await app.invoke("collect", sent, **options)).data == [0, 3]
+
+
+async def test_all_attempts_have_the_same_id_that_was_made_for_the_call() -> None:
+    app = App("x")
+    ids: list[uuid.UUID] = []
+
+    @app.action(retry={"retries": 1, "delay": 0})
+    async def order(order: Order) -> None:
+        """Order."""
+        ids.append(order.id)
+        raise Failure(Kind.unavailable, "x")
+
+    await app.invoke("order", {"dishes": ["soup"]})
+    assert len(ids) == 2
+    assert len(set(ids)) == 1
 
 
 async def test_sync_functions_are_tried_again_too() -> None:

@@ -90,6 +90,11 @@ def request_of(schema: Schema, value: Any, sent: Any) -> bytes:
     return _request_of(value, sent)
 
 
+def whole(value: Any) -> bytes:
+    """All that a value holds, in one spelling. Raises what cannot be read."""
+    return _canonical(value)
+
+
 def _request_of(value: Any, sent: Any) -> bytes:
     try:
         spelled = _canonical(value, sent)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fairlead.actions import Action, Deprecation
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.context import Context
-from fairlead.runtime.identity import plain_request_of, request_of
+from fairlead.runtime.identity import plain_request_of, request_of, whole
 from fairlead.runtime.limits import Gate
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
@@ -103,7 +103,7 @@ class Plan:
         self.keyed = action.side_effects != "read"
         self.confirmed = action.requires_confirmation
         #: Whether what was sent is asked for again, when it has been validated.
-        self.recalls = not plain and bool(self.keyed or self.confirmed)
+        self.recalls = bool(action.retry.retries or (not plain and (self.keyed or self.confirmed)))
         #: How many calls, in how many seconds, and whether for each caller. (A named tuple takes long to take apart.)
         rate = action.rate_limit
         self.rate = None if rate is None else (rate.limit, rate.per, rate.by == "caller")
@@ -129,6 +129,23 @@ class Plan:
             or action.retry.retries
         )
         self.body = _wrapped(_body(self, workers), middleware, action)
+
+    def anew(self, value: Any, sent: Any) -> Any:
+        """The input for another attempt, as it was before the body of the last one could change it.
+
+        Where a default is made anew each time, such as an id, the attempts share the one that they have.
+        """
+        try:
+            one, other = self._read(sent), self._read(sent)
+            return one if whole(one) == whole(other) else value
+        except Exception:  # it was used up, or changed so that it is not valid any more
+            return value
+
+    def _read(self, sent: Any) -> Any:
+        try:
+            return self.validate(sent)
+        except (ValueError, RecursionError) as error:
+            return self.input.mend(sent, error, repair=self.repair)[0]
 
 
 def _deprecated(how: Deprecation) -> dict[str, Any]:

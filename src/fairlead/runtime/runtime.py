@@ -329,7 +329,7 @@ class Runtime:
                 except (ValueError, RecursionError) as error:
                     value = self._mended(plan, context, input, error)
                 context.input = value
-                sent = input if plan.recalls else None
+                sent = input if plan.recalls or "retry" in options else None
                 del input  # a call may wait for long, and has in hand what this became
                 if plan.limited or not LIMITS.isdisjoint(options):
                     limits = limits_given(action, started, options, always=plan.limited)
@@ -380,7 +380,7 @@ class Runtime:
                     if token is not None:
                         self._confirmations.spend(token)
                     if limits is not None:
-                        produced = await self._attempts(plan, context, limits)
+                        produced = await self._attempts(plan, context, limits, sent)
                     else:
                         try:
                             produced = await body(value, context)
@@ -389,7 +389,8 @@ class Runtime:
                                 raise
                             limits = Limits(action, started)
                             await self._pause(context, limits, exc)
-                            produced = await self._attempts(plan, context, limits)
+                            context.input = plan.anew(value, sent)
+                            produced = await self._attempts(plan, context, limits, sent)
                     try:
                         data = check(produced)
                     except (ValueError, RecursionError) as error:
@@ -513,12 +514,13 @@ class Runtime:
             gate.give_up(waiter)
             raise
 
-    async def _attempts(self, plan: Plan, context: Context, limits: Limits) -> Any:
+    async def _attempts(self, plan: Plan, context: Context, limits: Limits, sent: Any) -> Any:
         while True:
             try:
                 return await self._attempt(plan, context, limits)
             except Exception as exc:
                 await self._pause(context, limits, exc)
+                context.input = plan.anew(context.input, sent)
 
     async def _pause(self, context: Context, limits: Limits, error: Exception) -> None:
         """Wait before the next attempt, or raise the error if there is none."""
