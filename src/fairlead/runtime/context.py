@@ -290,7 +290,7 @@ class Context(Injected):
         self._artifacts = artifacts
         return data
 
-    async def tell_again(self, chunks: Any) -> None:
+    async def _tell_again(self, chunks: Any) -> None:
         """Pass on what an earlier call with the same key yielded; middleware may have made something else of it."""
         if not isinstance(chunks, list):
             return

@@ -358,7 +358,7 @@ class Runtime:
                     else:
                         data = context.replay(record)
                         if plan.streams:
-                            await context.tell_again(data)
+                            await context._tell_again(data)
                 if record is None:
                     if plan.deprecated is not None:
                         context.logger.warn("Action is deprecated.", plan.deprecated)
