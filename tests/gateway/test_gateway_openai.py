@@ -238,12 +238,12 @@ def test_a_response_is_told_again_as_it_was_given(site: Site, streamed: bool) ->
             **more,
         }
         if not streamed:
-            return client(site).responses.create(**asked).model_dump()
+            return dict(client(site).responses.create(**asked).model_dump())
         with client(site).responses.stream(**asked) as stream:
-            return stream.get_final_response().model_dump()
+            return dict(stream.get_final_response().model_dump())
 
     def told(id: str) -> dict[str, Any]:
-        return client(site).responses.retrieve(id).model_dump()
+        return dict(client(site).responses.retrieve(id).model_dump())
 
     def plain(response: dict[str, Any]) -> dict[str, Any]:
         # The client's own reading of a stream adds what it parsed.
