@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from fairlead.gateway import AgentWorker
-from gateway.site_under_test import OWNER, PATIENCE, Site
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site
 
 AGENT = "far-off.1"
 HEADERS = {"Authorization": f"Bearer {OWNER}"}
@@ -59,6 +59,22 @@ async def test_it_completes_chats_and_responses(far: Site) -> None:
         second = await client.responses.create(model=AGENT, input="b", previous_response_id=first.id)
         third = await client.responses.create(model=AGENT, input="c", previous_response_id=second.id)
         assert third.output_text == "[a][b][c]"
+
+
+async def test_callers_who_choose_the_same_name_share_nothing_with_it(far: Site) -> None:
+    async def said(client: httpx.AsyncClient, message: str) -> Any:
+        body = {"message": message, "context_id": "default"}
+        return (await client.post(f"{far.url}/api/v1/agents/{AGENT}/invoke", json=body)).json()["data"]
+
+    theirs = {"Authorization": f"Bearer {STRANGER}"}
+    async with (
+        httpx.AsyncClient(headers=HEADERS, timeout=PATIENCE) as owner,
+        httpx.AsyncClient(headers=theirs, timeout=PATIENCE) as stranger,
+    ):
+        await owner.patch(f"{far.url}/api/v1/agents/{AGENT}", json={"visibility": "public"})
+        assert (await said(owner, "secret"))["context_id"] == "default"
+        assert (await said(stranger, "hers"))["text"] == "[hers]"
+        assert (await said(owner, "more"))["text"] == "[secret][more]"
 
 
 async def test_it_has_a_card_and_takes_tasks(far: Site) -> None:
