@@ -234,6 +234,37 @@ async def test_a_pause_does_not_give_a_run_its_limits_anew(app: App, worker: Wor
     assert len(model.requests) == 3
 
 
+async def test_what_an_agent_that_is_a_tool_used_before_a_pause_is_paid_once(
+    app: App, worker: Worker
+) -> None:
+    turns = [Turn(calls=(call("clarify", question="And?"),), usage=Usage(input=90, output=10))] * 9
+    helper = ScriptModel(turns, follow="conversation")
+    app.add(Agent("helper", model=helper, instructions="You help.").action)
+    boss = ScriptModel([[call("helper", prompt="Go."), call("todo", items=[])]], follow="conversation")
+    policy = Policy(limits=Limits(tokens=300))
+    app.add(Agent("boss", model=boss, instructions="You lead.", tools=["helper"], policy=policy).action)
+    task = await app.tasks.submit("boss", {"prompt": "Go."})
+    await answered(app.tasks, task.id, "one", "two", "three")
+    ended = await app.tasks.wait(task.id)
+    assert ended.failure is not None
+    assert ended.failure.code == "budget_exceeded"
+    assert len(helper.requests) == 3
+
+
+async def test_a_call_that_waits_for_an_answer_is_one_call(app: App, worker: Worker) -> None:
+    helper = ScriptModel(
+        [call("clarify", question="Which?"), call("wipe", name="b"), "Helped."], follow="conversation"
+    )
+    app.add(Agent("helper", model=helper, instructions="You help.", tools=["wipe"]).action)
+    boss = ScriptModel([call("helper", prompt="Go."), "Done."], follow="conversation")
+    policy = Policy(limits=Limits(tool_calls=3))
+    app.add(Agent("boss", model=boss, instructions="You lead.", tools=["helper"], policy=policy).action)
+    task = await app.tasks.submit("boss", {"prompt": "Go."})
+    await answered(app.tasks, task.id, "b", "approve")
+    assert (await app.tasks.wait(task.id)).data == "Done."
+    assert "Helped." in boss.requests[-1].messages[-1].content
+
+
 @pytest.fixture
 def process(tmp_path: Path, store_url: str) -> Iterator[StartProcess]:
     """Start a worker in a process of its own; it is killed at the end."""

@@ -28,7 +28,7 @@ from fairlead.tools.globs import BadGlob, Glob
 from fairlead.tools.listing import readable, temporary
 from fairlead.tools.searching import BadPattern, Search, TooSlow, matching
 
-__all__ = ["document", "documents"]
+__all__ = ["documents"]
 
 MOST_MATCHES: Final = 500
 MOST_LISTED: Final = 10_000

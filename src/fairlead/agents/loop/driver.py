@@ -464,7 +464,11 @@ class Driver:
     async def _run(self, admitted: Admitted) -> tuple[str, float]:
         """The envelope, and how long it took."""
         started = self._monotonic()
-        envelope = await self._tools.run(admitted)
+        try:
+            envelope = await self._tools.run(admitted)
+        except Failure:
+            self.account.calls -= 1  # it waits for an answer, and is let through again then
+            raise
         self.calls.append((admitted.call.name, admitted.call.id))
         return envelope, self._monotonic() - started
 
@@ -503,7 +507,11 @@ class Driver:
             bool(told.get("allow_multiple")),
             self._session.agent,
         )
-        answer = None if self._ask is None else await self._ask(ask)
+        try:
+            answer = None if self._ask is None else await self._ask(ask)
+        except Failure:
+            self.account.calls -= 1
+            raise
         if answer is None:
             return self._outcome(Exit.ended_by_surface, text=ask.question, clarification=ask)
         await self._finish(call, answered(call, answer), done)
