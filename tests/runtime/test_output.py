@@ -2,6 +2,7 @@
 
 import enum
 from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -243,3 +244,62 @@ async def test_any_json_comes_out_as_it_went_in(value: Any) -> None:
         assert result.failure is not None
         assert result.failure.code == "OUTPUT_SERIALIZATION_ERROR"
         assert any("\ud800" <= char <= "\udfff" for char in str(value)) or "\\ud" in repr(value)
+
+
+class Named(BaseModel):
+    name: str
+
+
+class Listed(TypedDict):
+    names: list[str]
+
+
+#: What `os.listdir` gives for a name that was written in Latin-1.
+LATIN = b"caf\xe9.txt".decode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "place"),
+    [
+        (str, LATIN, ""),
+        (Any, [LATIN], "[0]"),
+        (list[str], ["a", LATIN], "[1]"),
+        (str | None, LATIN, ""),
+        (int | str, LATIN, ""),
+        (Listed, {"names": [LATIN]}, "names[0]"),
+        (Named, Named(name=LATIN), "name"),
+        (list[Named], [{"name": LATIN}], "[0].name"),
+        (Path, Path(LATIN), ""),
+        (dict[str, int], {LATIN: 1}, "caf"),
+        (Any, {LATIN: 1}, "caf"),
+    ],
+)
+async def test_a_text_that_utf8_cannot_carry_is_no_output(hint: Any, value: Any, place: str) -> None:
+    result = await give(value, output=hint)
+    assert result.failure is not None
+    assert result.failure.code == "OUTPUT_SERIALIZATION_ERROR"
+    told = result.failure.message.removeprefix("Action returned a value that is not JSON: ")
+    assert told.startswith(place)
+    assert "lone surrogate" in told
+    assert loads(dumps(result.to_dict()))["ok"] is False
+
+
+@pytest.mark.parametrize("hint", [str, Listed, Named, dict[str, int]])
+async def test_texts_beyond_ascii_and_long_ones_are_output(hint: Any) -> None:
+    text = "caf\u00e9 \U0001f600" * 10_000
+    values = {str: text, Listed: {"names": [text]}, Named: {"name": text}, dict[str, int]: {text: 1}}
+    assert (await give(values[hint], output=hint)).unwrap() == values[hint]
+
+
+async def test_a_stream_ends_where_a_text_cannot_be_carried() -> None:
+    app = App("x")
+
+    @app.action
+    async def names() -> AsyncIterator[str]:
+        """Give names."""
+        yield "a"
+        yield LATIN
+
+    events = [event async for event in app.stream("names")]
+    assert [event["type"] for event in events] == ["chunk", "result"]
+    assert events[-1]["envelope"]["error"]["code"] == "OUTPUT_SERIALIZATION_ERROR"

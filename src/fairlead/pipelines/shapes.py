@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.failures import Issue
@@ -28,6 +29,10 @@ class Shape:
         failure = refusal(self._type, value, "reply", "reply")
         path = tuple(part for part in str(failure.details["path"]).split("/") if part)
         raise Invalid([Issue(path, "type", failure.message, failure.expected)])
+
+    def validator_of_output(self) -> Callable[[Any], Any]:
+        """The same check: what comes here was read from JSON."""
+        return self.validate
 
     def dump(self, value: Any) -> Any:
         """The value as JSON, which it is."""

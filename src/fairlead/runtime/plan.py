@@ -15,7 +15,7 @@ from fairlead.runtime.identity import plain_request_of, request_of, whole
 from fairlead.runtime.limits import Gate
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
-from fairlead.schema import Schema, schema_of
+from fairlead.schema import Invalid, Schema, schema_of
 
 
 class Call(NamedTuple):
@@ -90,7 +90,7 @@ class Plan:
         # What a stream yields has been checked piece by piece when it ends.
         self.output: Schema = untyped() if self.streams or action.output is None else action.output
         #: A ValueError or RecursionError that it raises says that the output is not what was declared.
-        self.check = self.output.validate if self.output.plain else partial(dumped, self.output)
+        self.check = self.output.validate_output if self.output.plain else partial(dumped, self.output)
         self.chunk: Schema = binding.chunk or untyped()
         self.checker = checker
         #: What a caller of a deprecated action is told.
@@ -238,7 +238,7 @@ def _layer(layer: Middleware, inner: Body, action: Action[..., Any]) -> Body:
 
 def dumped(schema: Schema, value: Any) -> Any:
     """An action's output, checked against its schema and made JSON."""
-    validate = schema.validate
+    validate = schema.validate_output
     try:
         checked = validate(value)
     except (ValueError, RecursionError) as exc:
@@ -255,4 +255,7 @@ def dumped(schema: Schema, value: Any) -> Any:
 
 def invalid_output(schema: Schema, error: Exception) -> Failure:
     issues = schema.issues(error)
+    if issues and all(issue.code == "unserializable" for issue in issues):
+        message = f"Action returned a value that is not JSON: {Invalid(issues)}"
+        return Failure(Kind.unserializable, message, issues=tuple(issues), cause=error)
     return Failure(Kind.invalid_output, "Action returned invalid output.", issues=tuple(issues), cause=error)

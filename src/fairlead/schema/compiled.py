@@ -30,6 +30,9 @@ class Backing(Protocol):
     @property
     def drop_blanks(self) -> Blanks | None: ...
 
+    def validator_of_output(self) -> Callable[[Any], Any]:
+        """What `validate` does; where `dump` need not be called, it refuses what JSON cannot carry, too."""
+
     def issues(self, error: Exception) -> list[Issue]: ...
 
     def document(self, mode: Mode) -> dict[str, Any]: ...
@@ -51,15 +54,23 @@ class Schema:
     is None where there can be none.
     """
 
-    __slots__ = ("_backing", "_documents", "drop_blanks", "dump", "plain", "validate")
+    __slots__ = ("_backing", "_documents", "_validate_output", "drop_blanks", "dump", "plain", "validate")
 
     def __init__(self, backing: Backing) -> None:
         self._backing = backing
         self._documents: dict[Mode, dict[str, Any]] = {}
+        self._validate_output: Callable[[Any], Any] | None = None
         self.validate: Callable[[Any], Any] = backing.validate
         self.dump: Callable[[Any], Any] = backing.dump
         self.plain = backing.plain
         self.drop_blanks: Blanks | None = backing.drop_blanks
+
+    @property
+    def validate_output(self) -> Callable[[Any], Any]:
+        """Validates what is to be sent: where `dump` need not be called, this refuses what JSON cannot carry, too."""
+        if self._validate_output is None:
+            self._validate_output = self._backing.validator_of_output()
+        return self._validate_output
 
     @property
     def json_schema(self) -> dict[str, Any]:

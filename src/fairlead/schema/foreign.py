@@ -61,6 +61,9 @@ class Foreign:
             return plain
         raise Invalid(self._read(self._validator.iter_errors(plain), self._document))
 
+    def validator_of_output(self) -> Callable[[Any], Any]:
+        return self.validate
+
     def issues(self, error: Exception) -> list[Issue]:
         if isinstance(error, NotJsonable):
             return [Issue(error.path, "type", f"This is not a JSON value: {error.reason}.")]

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from fairlead.failures import Issue
-from fairlead.schema.jsonable import NotJsonable
+from fairlead.schema.jsonable import LONE_SURROGATE, NotJsonable
 from fairlead.schema.locations import Map, Place, branches
 from fairlead.schema.strictness import Core
 from fairlead.schema.wording import counted, either, json_type, one_of, unexpected
@@ -224,6 +224,8 @@ class _Reader:
             message = unexpected(path[-1] if path else "", self._map.keys(place.parent))
             return Issue(path, "unexpected", message, None, json_type(given))
         received = json_type(given)
+        if kind == "string_unicode" and isinstance(given, str):
+            return Issue(path, "unserializable", f"This has no JSON form: {LONE_SURROGATE}.")
         if place.is_key:
             return Issue(
                 path, "type", "The key does not have the declared form.", self.describe(place.node), received

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 _PLAIN = frozenset({bool, type(None)})
 # Python itself refuses to spell longer numbers.
 _WIDEST = 10**4000
 _DEEPEST = 200
+LONE_SURROGATE: Final = "the text has a lone surrogate, which UTF-8 cannot carry"
 
 
 class NotJsonable(ValueError):
@@ -63,7 +64,7 @@ def _mapping(value: Mapping[Any, Any], open_ids: set[int], owner: Any = None) ->
             name = key if type(key) is str and key.isascii() else _key(key)
             result[name] = _convert(item, open_ids)
         except NotJsonable as error:
-            error.path = (key if isinstance(key, (str, int)) else type(key).__name__, *error.path)
+            error.path = (_told(key), *error.path)
             raise
     open_ids.discard(mark)
     return result
@@ -169,11 +170,18 @@ def _key(key: Any) -> str:
     return str(_refuse(f"a key is of type {type(key).__name__}; JSON keys are strings"))
 
 
+def _told(key: Any) -> str | int:
+    """A key as a part of a path, which can be sent even where the key cannot."""
+    if isinstance(key, str):
+        return key.encode(errors="replace").decode()
+    return key if isinstance(key, int) else type(key).__name__
+
+
 def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        _refuse("the text has a lone surrogate, which UTF-8 cannot carry")
+        _refuse(LONE_SURROGATE)
     return value
 
 

@@ -22,6 +22,7 @@ class Typed:
         from fairlead.schema.floods import guarded, is_open_to_floods
         from fairlead.schema.plain import is_plain
         from fairlead.schema.strictness import tighten
+        from fairlead.schema.texts import carried
 
         self.core = tighten(core)
         validator = SchemaValidator(self.core, None, _use_prebuilt=False)
@@ -36,8 +37,17 @@ class Typed:
             self.dump = as_is
         else:
             serializer = SchemaSerializer(self.core, None, _use_prebuilt=False)
-            self.dump = partial(serializer.to_python, mode="json", by_alias=True, warnings=False)
+            self.dump = carried(partial(serializer.to_python, mode="json", by_alias=True, warnings=False))
         self.drop_blanks = plan_of_core(self.core)
+
+    def validator_of_output(self) -> Callable[[Any], Any]:
+        if not self.plain:
+            return self.validate
+        from pydantic_core import SchemaValidator
+
+        from fairlead.schema.texts import read_as_utf8
+
+        return SchemaValidator(read_as_utf8(self.core), None, _use_prebuilt=False).validate_python
 
     def issues(self, error: Exception) -> list[Issue]:
         from fairlead.schema.issues import read
