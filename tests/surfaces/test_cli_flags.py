@@ -163,6 +163,8 @@ def test_flags_give_the_fields_they_name(cli: Cli, argv: list[str], expected: di
         (["--"], "argument 1", "unexpected_argument"),
         (["--json"], "--json", "missing_value"),
         (["--json", "{"], "--json", "invalid_json"),
+        (["--json", ""], "--json", "invalid_json"),
+        (["--json="], "--json", "invalid_json"),
         (["--json", "{}", "--title", "x"], "--json", "conflict"),
         (["--json", "{}", "--json", "{}"], "--json", "duplicate"),
         (["--ndjson=yes"], "--ndjson", "unexpected_value"),

@@ -64,7 +64,8 @@ class Arguments:
             flag, equals, text = token.partition("=")
             value = text if equals else None
             if flag == "--json":
-                whole = self._once(flag, value) or whole
+                given = self._once(flag, value)
+                whole = whole if given is None else given
             elif flag.replace("_", "-")[2:] in CALL_FLAGS and flag.startswith("--"):
                 self._call_flag(flag.replace("_", "-"), value)
             elif flag.startswith("--") and len(token) > 2:
