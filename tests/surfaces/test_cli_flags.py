@@ -279,3 +279,21 @@ def test_a_short_flag_and_its_value_are_one_slip(cli: Cli) -> None:
     ran = cli(app, "go", "-n", "5")
     assert ran.issues == {"argument 1": "unexpected_argument"}
     assert "--n" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "pair"),
+    [
+        (["--pair", "1", "--pair", "b"], [1, "b"]),
+        (["--pair", "1", "--pair", "5"], [1, "5"]),
+        (["--pair", "[1]", "--pair", "5"], [1, "5"]),
+        (["--pair", '[1, "b"]'], [1, "b"]),
+    ],
+)
+def test_each_flag_of_a_tuple_is_read_by_the_type_of_its_own_item(
+    cli: Cli, argv: list[str], pair: list[Any]
+) -> None:
+    async def echo(pair: tuple[int, str]) -> Any:
+        return pair
+
+    assert cli(app_of(echo), "echo", *argv).json["data"] == pair

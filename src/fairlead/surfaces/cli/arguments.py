@@ -169,12 +169,19 @@ class Arguments:
         if value is None:
             return
         try:
-            parsed = read(field.shape, value, self._source)
+            parsed = read(field.shape, value, self._source, self._there(field))
         except Unreadable as exc:
             self.issues.append(Issue(field.path, "invalid_value", str(exc)))
             self._set.add(field.path)
         else:
             self._put(field, parsed)
+
+    def _there(self, field: Field) -> int:
+        """How many items an array has by now."""
+        present = self.request.input
+        for step in field.path:
+            present = present.get(step) if isinstance(present, dict) else None
+        return len(present) if isinstance(present, list) else 0
 
     def _put(self, field: Field, value: Any) -> None:
         """Set a field; arrays and records grow, and an object takes members given by dotted flags."""

@@ -65,19 +65,19 @@ def _file(path: str) -> str:
         ) from None
 
 
-def read(shape: Shape, raw: str, source: Source) -> Any:
-    """One flag's text as a value; for an array, as a list of items."""
+def read(shape: Shape, raw: str, source: Source, there: int = 0) -> Any:
+    """One flag's text as a value; for an array, as a list of items after those that are there."""
     if shape.kind == "choice" and any(raw == label(choice) for choice in shape.choices):
         return parse(shape, raw)
     if shape.kind == "record" and not raw.startswith(("{", "@", "-")):
         return _pair(shape, raw, source)
     text = source.text(raw)
     from_outside = raw == "-" or (raw.startswith("@") and not raw.startswith("@@"))
-    return parse(shape, text.strip() if from_outside and not shape.takes_text() else text)
+    return parse(shape, text.strip() if from_outside and not shape.takes_text() else text, there)
 
 
-def parse(shape: Shape, text: str) -> Any:
-    """A text as a value."""
+def parse(shape: Shape, text: str, there: int = 0) -> Any:
+    """A text as a value; for an array, as a list of items after those that are there."""
     if text == "null" and shape.nullable and not shape.takes_text() and shape.kind != "array":
         return None
     match shape.kind:
@@ -92,7 +92,7 @@ def parse(shape: Shape, text: str) -> Any:
         case "choice":
             return _choice(shape, text)
         case "array":
-            return _items(shape, text)
+            return _items(shape.item(there), text)
         case "object" | "record":
             return _loaded(text, 'expected a JSON object, such as \'{"key": "value"}\'')
     return _open(shape, text)
@@ -138,7 +138,7 @@ def _choice(shape: Shape, text: str) -> Any:
     raise Unreadable(f"expected one of {', '.join(shape.words())}")
 
 
-def _items(shape: Shape, text: str) -> list[Any]:
+def _items(item: Shape, text: str) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
             value = _json.loads(text)
@@ -146,9 +146,9 @@ def _items(shape: Shape, text: str) -> list[Any]:
             value = None
         if isinstance(value, list):
             return value
-        if not shape.item(0).takes_text():
+        if not item.takes_text():
             raise Unreadable("expected a JSON array, such as '[1, 2]', or one item for each flag")
-    return [parse(shape.item(0), text)]
+    return [parse(item, text)]
 
 
 def _pair(shape: Shape, raw: str, source: Source) -> dict[str, Any]:
