@@ -168,3 +168,17 @@ def test_every_document_is_a_valid_json_schema() -> None:
             jsonschema_rs.meta.validate(
                 {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
             )
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (Literal["a", "b"], {"propertyNames": {"enum": ["a", "b"]}}),
+        (Annotated[str, Field(min_length=2)], {"propertyNames": {"minLength": 2}}),
+        (str, {}),
+    ],
+)
+def test_a_map_tells_what_its_keys_must_be(keys: Any, told: dict[str, Any]) -> None:
+    whole = {"type": "object", "additionalProperties": {"type": "integer"}, **told}
+    assert schema_of(dict[keys, int]).json_schema == whole
+    assert schema_of(list[dict[keys, int]]).json_schema["items"] == whole

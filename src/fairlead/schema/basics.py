@@ -200,6 +200,8 @@ def _bare_document(node: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if kind == "list":
         return {"type": "array", "items": _document(node["items_schema"])}
     if kind == "dict":
+        if node.get("keys_schema") != {"type": "str"}:
+            raise _NotBasic
         return {"type": "object", "additionalProperties": _document(node["values_schema"])}
     return _literal(node["expected"])
 
