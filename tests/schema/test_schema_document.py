@@ -94,6 +94,10 @@ def test_a_recursive_root_shows_its_own_type(hint: Any) -> None:
 
 def test_required_is_always_present_and_refused_extras_are_said() -> None:
     class Loose(BaseModel):
+        model_config = ConfigDict(extra="ignore")
+        x: int = 1
+
+    class Closed(BaseModel):
         x: int = 1
 
     assert schema_of(Loose).json_schema == {
@@ -101,6 +105,8 @@ def test_required_is_always_present_and_refused_extras_are_said() -> None:
         "properties": {"x": {"type": "integer", "default": 1}},
         "required": [],
     }
+    assert schema_of(Closed).json_schema["additionalProperties"] is False
+    assert "additionalProperties" not in schema_of(Closed).output_json_schema
     assert schema_of(Box).json_schema["additionalProperties"] is False
     assert schema_of(Left).json_schema["additionalProperties"] is False
 

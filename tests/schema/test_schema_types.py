@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, RootModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, RootModel, computed_field
 
 from fairlead.failures import Issue
 from fairlead.schema import Invalid, Schema, schema_of
@@ -198,6 +198,7 @@ def test_the_authors_own_laxness_is_respected() -> None:
         n: int
 
     class Loose(BaseModel):
+        model_config = ConfigDict(extra="ignore")
         n: int = Field(strict=False)
 
     assert schema_of(Lax).validate({"n": "5"}) == Lax(n=5)
@@ -351,3 +352,48 @@ def test_a_name_that_is_not_defined_is_named() -> None:
 def test_the_message_of_invalid_names_the_place() -> None:
     with pytest.raises(Invalid, match=r"^a\[1\]: Expected integer, found string\. \(1 more\)$"):
         schema_of(dict[str, list[int]]).parse({"a": [1, "x", "y"]}, repair=False)
+
+
+class Order(BaseModel):
+    dish: str
+    table: int = 1
+
+
+class Meal(BaseModel):
+    orders: list[Order] = []
+    label: str = ""
+
+
+class Counted(Meal):
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def count(self) -> int:
+        return len(self.orders)
+
+
+def test_models_refuse_unknown_keys_unless_they_or_their_bases_say_otherwise() -> None:
+    class Ignoring(BaseModel, extra="ignore"):
+        x: int = 0
+
+    class Child(Ignoring):
+        y: int = 0
+
+    class Taking(BaseModel, extra="allow"):
+        x: int = 0
+
+    class Root(RootModel[list[Order]]): ...
+
+    assert codes(Order, {"dish": "soup", "tabel": 7}) == [(("tabel",), "unexpected")]
+    assert codes(Meal, {"orders": [{"dish": "soup", "tabel": 7}]}) == [(("orders", 0, "tabel"), "unexpected")]
+    assert codes(Root, [{"dish": "soup", "tabel": 7}]) == [((0, "tabel"), "unexpected")]
+    assert schema_of(Child).validate({"y": 1, "z": 2}) == Child(y=1)
+    assert schema_of(Taking).validate({"z": 2}).model_extra == {"z": 2}
+    assert schema_of(Order).parse({"dish": "soup", "Table": 7}) == Order(dish="soup", table=7)
+
+
+def test_what_a_model_dumps_can_be_read_again_by_the_other_side() -> None:
+    schema = schema_of(list[Counted])
+    dumped = schema.dump([Counted(label="x")])
+    assert dumped == [{"orders": [], "label": "x", "count": 0}]
+    assert schema.validate_output(dumped) == [Counted(label="x")]
+    assert codes(list[Counted], dumped) == [((0, "count"), "unexpected")]

@@ -31,7 +31,7 @@ class Backing(Protocol):
     def drop_blanks(self) -> Blanks | None: ...
 
     def validator_of_output(self) -> Callable[[Any], Any]:
-        """What `validate` does; where `dump` need not be called, it refuses what JSON cannot carry, too."""
+        """What `validate_output` of the schema is to be."""
 
     def issues(self, error: Exception) -> list[Issue]: ...
 
@@ -67,7 +67,11 @@ class Schema:
 
     @property
     def validate_output(self) -> Callable[[Any], Any]:
-        """Validates what is to be sent: where `dump` need not be called, this refuses what JSON cannot carry, too."""
+        """Validates what an action gives, by either side.
+
+        Where `dump` need not be called, it refuses what JSON cannot carry, too. Models take keys that they do not
+        declare: what they dump may have more than they take.
+        """
         if self._validate_output is None:
             self._validate_output = self._backing.validator_of_output()
         return self._validate_output

@@ -40,7 +40,10 @@ class _Generator(GenerateJsonSchema):
         return value
 
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
-        return _own_title(super().model_schema(schema), schema["cls"])
+        result = _own_title(super().model_schema(schema), schema["cls"])
+        if self.mode == "validation" and schema.get("config", {}).get("extra_fields_behavior") == "forbid":
+            result.setdefault("additionalProperties", False)
+        return result
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         return _own_title(super().dataclass_schema(schema), schema["cls"])
@@ -61,7 +64,8 @@ class _Generator(GenerateJsonSchema):
         result = super().generate_inner(schema)
         if schema["type"] == "enum":
             # Pydantic adds an enum's title after enum_schema, to the definition where there is one.
-            _own_title(self.get_schema_from_definitions(result.get("$ref", "")) or result, schema["cls"])
+            defined = self.get_schema_from_definitions(result["$ref"]) if "$ref" in result else None
+            _own_title(defined or result, schema["cls"])
         return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import PydanticKnownError, core_schema
 
@@ -37,81 +37,108 @@ _CHILDREN = (
 _OPAQUE = frozenset({"call", "arguments", "arguments-v3"})
 
 
-def tighten(core: Mapping[str, Any]) -> Core:
-    """A strict copy; the given schema, often cached on a class, is not changed."""
-    return _tighten(core, frozenset(), False)
+class _How(NamedTuple):
+    """What is known of the place of a node."""
+
+    #: Scalars that the author's own configuration declares lax.
+    lax: frozenset[str]
+    #: An instance of a class is accepted without a second look, so its numbers are checked when dumped.
+    passed_as_is: bool
+    #: Whether models refuse keys that they do not declare.
+    closed: bool
 
 
-def _tighten(node: Mapping[str, Any], lax: frozenset[str], passed_as_is: bool) -> Core:
+def tighten(core: Mapping[str, Any], *, closed: bool = True) -> Core:
+    """A strict copy; the given schema, often cached on a class, is not changed.
+
+    Models that are not `closed` take keys that they do not declare: what a model dumps has computed fields, too.
+    """
+    return _tighten(core, _How(frozenset(), False, closed))
+
+
+def has_models(core: Any) -> bool:
+    """Whether a core schema has models in it."""
+    waiting = [core]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list | tuple):
+            waiting += each
+        elif isinstance(each, dict):
+            if each.get("type") == "model":
+                return True
+            waiting += each.values()
+    return False
+
+
+def _tighten(node: Mapping[str, Any], how: _How) -> Core:
     kind = node["type"]
     if kind in _OPAQUE:
         return dict(node)
-    lax = lax | _left_lax(node)
-    # An instance of a class is accepted without a second look, so its numbers are checked when dumped.
-    passed_as_is = passed_as_is or kind in ("model", "dataclass", "named-tuple")
+    is_class = kind in ("model", "dataclass", "named-tuple")
+    how = _How(how.lax | _left_lax(node), how.passed_as_is or is_class, how.closed)
     new = dict(node)
     for key in _CHILDREN:
         if isinstance(new.get(key), dict):
-            new[key] = _tighten(new[key], lax, passed_as_is)
-    _tighten_many(new, lax, passed_as_is)
+            new[key] = _tighten(new[key], how)
+    _tighten_many(new, how)
     if kind == "generator":
         # Checked as a whole before anything runs: a stream of checks could fail half way through the work.
         return {**new, "type": "list"}
     if kind in _SCALARS:
-        return _scalar(new, kind, lax, passed_as_is)
+        return _scalar(new, kind, how)
     if kind in _TEMPORAL and "ref" not in new and "strict" not in new:
         return dict(core_schema.no_info_before_validator_function(_no_number(_TEMPORAL[kind]), new))
     if kind == "literal" and any(_is_0_or_1(value) for value in new["expected"]):
         return dict(core_schema.no_info_before_validator_function(_exactly(new["expected"]), new))
     if kind == "any" and "serialization" not in new:
         new["serialization"] = _JSONABLE
-    if kind in ("typed-dict", "dataclass"):
+    if kind in ("typed-dict", "dataclass") or (kind == "model" and how.closed and not new.get("root_model")):
         _refuse_extras(new)
     return new
 
 
-def _tighten_many(new: Core, lax: frozenset[str], passed_as_is: bool) -> None:
+def _tighten_many(new: Core, how: _How) -> None:
     items = new.get("items_schema")
     if isinstance(items, dict):
-        new["items_schema"] = _tighten(items, lax, passed_as_is)
+        new["items_schema"] = _tighten(items, how)
     elif isinstance(items, list):
-        new["items_schema"] = [_tighten(item, lax, passed_as_is) for item in items]
+        new["items_schema"] = [_tighten(item, how) for item in items]
     fields = new.get("fields")
     if isinstance(fields, dict):
-        new["fields"] = {name: _tighten(field, lax, passed_as_is) for name, field in fields.items()}
+        new["fields"] = {name: _tighten(field, how) for name, field in fields.items()}
     elif isinstance(fields, list) and fields and isinstance(fields[0], dict):
-        new["fields"] = [_tighten(field, lax, passed_as_is) for field in fields]
+        new["fields"] = [_tighten(field, how) for field in fields]
     choices = new.get("choices")
     if isinstance(choices, dict):
-        new["choices"] = {tag: _tighten(choice, lax, passed_as_is) for tag, choice in choices.items()}
+        new["choices"] = {tag: _tighten(choice, how) for tag, choice in choices.items()}
     elif isinstance(choices, list):
         bare = [choice[0] if isinstance(choice, tuple) else choice for choice in choices]
-        new["choices"] = [(_tighten(each, lax, passed_as_is), f"{BRANCH}{n}") for n, each in enumerate(bare)]
+        new["choices"] = [(_tighten(each, how), f"{BRANCH}{n}") for n, each in enumerate(bare)]
     for key in ("steps", "definitions"):
         if key in new:
-            new[key] = [_tighten(each, lax, passed_as_is) for each in new[key]]
+            new[key] = [_tighten(each, how) for each in new[key]]
 
 
 def _left_lax(node: Mapping[str, Any]) -> frozenset[str]:
-    """Scalars that the author's own configuration declares lax."""
     config = node.get("config") or {}
     if config.get("strict") is False:
         return _SCALARS
     return frozenset({"str"}) if config.get("coerce_numbers_to_str") else frozenset()
 
 
-def _scalar(new: Core, kind: str, lax: frozenset[str], passed_as_is: bool) -> Core:
-    if kind not in lax:
+def _scalar(new: Core, kind: str, how: _How) -> Core:
+    if kind not in how.lax:
         new.setdefault("strict", True)
     if kind == "float":
         new.setdefault("allow_inf_nan", False)
-        if passed_as_is and "serialization" not in new and not new["allow_inf_nan"]:
+        if how.passed_as_is and "serialization" not in new and not new["allow_inf_nan"]:
             new["serialization"] = _FINITE
     return new
 
 
 def _refuse_extras(new: Core) -> None:
-    declared = getattr(new.get("cls"), "__pydantic_config__", None) or {}
+    cls = new.get("cls")
+    declared = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     if "extra" in declared or "extras_schema" in new:
         return
     if new["type"] == "typed-dict":

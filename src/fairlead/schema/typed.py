@@ -16,19 +16,16 @@ class Typed:
     """A core schema compiled to pydantic's validator and serializer, strict where JSON is unambiguous."""
 
     def __init__(self, core: Any) -> None:
-        from pydantic_core import SchemaSerializer, SchemaValidator
+        from pydantic_core import SchemaSerializer
 
         from fairlead.schema.blanks import plan_of_core
-        from fairlead.schema.floods import guarded, is_open_to_floods
         from fairlead.schema.plain import is_plain
         from fairlead.schema.strictness import tighten
         from fairlead.schema.texts import carried
 
+        self._given = core
         self.core = tighten(core)
-        validator = SchemaValidator(self.core, None, _use_prebuilt=False)
-        self.validate: Callable[[Any], Any] = validator.validate_python
-        if is_open_to_floods(self.core):
-            self.validate = guarded(self.validate)
+        self.validate = _validator(self.core)
         self.plain = is_plain(self.core)
         self.dump: Callable[[Any], Any]
         if self.core["type"] == "any":
@@ -41,13 +38,12 @@ class Typed:
         self.drop_blanks = plan_of_core(self.core)
 
     def validator_of_output(self) -> Callable[[Any], Any]:
-        if not self.plain:
-            return self.validate
-        from pydantic_core import SchemaValidator
-
+        from fairlead.schema.strictness import has_models, tighten
         from fairlead.schema.texts import read_as_utf8
 
-        return SchemaValidator(read_as_utf8(self.core), None, _use_prebuilt=False).validate_python
+        if self.plain:
+            return _validator(read_as_utf8(self.core))
+        return _validator(tighten(self._given, closed=False)) if has_models(self.core) else self.validate
 
     def issues(self, error: Exception) -> list[Issue]:
         from fairlead.schema.issues import read
@@ -63,6 +59,15 @@ class Typed:
         from fairlead.schema.document import document
 
         return document(self.core, mode)
+
+
+def _validator(core: Any) -> Callable[[Any], Any]:
+    from pydantic_core import SchemaValidator
+
+    from fairlead.schema.floods import guarded, is_open_to_floods
+
+    validate: Callable[[Any], Any] = SchemaValidator(core, None, _use_prebuilt=False).validate_python
+    return guarded(validate) if is_open_to_floods(core) else validate
 
 
 def as_is(value: Any) -> Any:

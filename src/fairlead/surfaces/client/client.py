@@ -269,7 +269,7 @@ def _type(reply: Reply[Any], action: Action[..., Any]) -> None:
     if action.output is None or not reply.ok:
         return
     try:
-        reply.data = action.output.validate(reply.data)
+        reply.data = action.output.validate_output(reply.data)
     except (ValueError, RecursionError) as exc:
         issues = action.output.issues(exc)
         raise InvalidResponse(
