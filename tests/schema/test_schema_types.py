@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum, Flag, IntEnum
+from ipaddress import IPv4Address, IPv6Network
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -397,3 +399,114 @@ def test_what_a_model_dumps_can_be_read_again_by_the_other_side() -> None:
     assert dumped == [{"orders": [], "label": "x", "count": 0}]
     assert schema.validate_output(dumped) == [Counted(label="x")]
     assert codes(list[Counted], dumped) == [((0, "count"), "unexpected")]
+
+
+class Switch(Enum):
+    on = True
+    off = False
+
+
+class Nth(IntEnum):
+    zeroth = 0
+    first = 1
+
+
+class Pair(Enum):
+    near = (1, 2)
+    far = (3, 4)
+
+
+class Day(Enum):
+    first = date(2030, 1, 1)
+
+
+class Rights(Flag):
+    read = 1
+    write = 2
+    share = 8
+
+
+class Word(Enum):
+    yes = "yes"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Word | None:
+        return cls.yes if value in ("ja", 7) else None
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "member"),
+    [
+        (Nth, 1, Nth.first),
+        (Nth, 1.0, Nth.first),
+        (Nth, Nth.first, Nth.first),
+        (Switch, True, Switch.on),
+        (Switch, False, Switch.off),
+        (Pair, [1, 2], Pair.near),
+        (Pair, (3, 4), Pair.far),
+        (Day, "2030-01-01", Day.first),
+        (Day, date(2030, 1, 1), Day.first),
+        (Word, "ja", Word.yes),
+        (Word, 7, Word.yes),
+        (Rights, 0, Rights(0)),
+        (Rights, 11, Rights.read | Rights.write | Rights.share),
+        (Rights, Rights.write, Rights.write),
+        (Nth | str, "x", "x"),
+        (IPv4Address, "10.0.0.1", IPv4Address("10.0.0.1")),
+        (typing.Sequence, [1], [1]),
+        (Sequence, (1,), (1,)),
+    ],
+)
+def test_an_enum_takes_what_json_has_for_its_members(hint: Any, value: Any, member: Any) -> None:
+    found = schema_of(hint).validate(value)
+    assert found == member
+    assert type(found) is type(member)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "code"),
+    [
+        (Nth, True, "enum"),
+        (Nth, "1", "enum"),
+        (Nth, 2, "enum"),
+        (Nth, [], "enum"),
+        (Nth, None, "enum"),
+        (Switch, 1, "enum"),
+        (Switch, 0.0, "enum"),
+        (Pair, [1, True], "enum"),
+        (Pair, [1, 2, 3], "enum"),
+        (Pair, [[1, 2]], "enum"),
+        (Word, "nein", "enum"),
+        (Word, 1, "enum"),
+        (Rights, -1, "too_small"),
+        (Rights, 16, "too_large"),
+        (Rights, 4, "value"),
+        (Rights, True, "type"),
+        (Rights, "1", "type"),
+        (IPv4Address, True, "type"),
+        (IPv4Address, 5, "type"),
+        (IPv6Network, 5, "type"),
+        (typing.Sequence, "abc", "type"),
+        (Sequence, "abc", "type"),
+    ],
+)
+def test_an_enum_takes_nothing_that_only_python_holds_to_be_a_member(
+    hint: Any, value: Any, code: str
+) -> None:
+    assert codes(hint, value) == [((), code)]
+    assert codes(dict[str, list[hint]], {"a": [value]}) == [(("a", 0), code)]
+
+
+def test_repair_still_reads_numbers_and_words_for_enums() -> None:
+    assert schema_of(Nth).parse("1") is Nth.first
+    assert schema_of(Rights).parse("3") == Rights.read | Rights.write
+    assert schema_of(Word).parse(" YES ") is Word.yes
+    assert schema_of(dict[Nth, int]).validate({"1": 2}) == {Nth.first: 2}
+
+
+def test_flags_are_told_as_the_numbers_they_add_up_to() -> None:
+    schema = schema_of(Rights)
+    told = {"type": "integer", "minimum": 0, "maximum": 11}
+    assert schema.json_schema == schema.output_json_schema == told
+    assert schema.dump(Rights.read | Rights.share) == 9
+    assert schema_of(list[Rights] | Rights).json_schema["anyOf"][1] == told

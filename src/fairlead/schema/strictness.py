@@ -7,12 +7,14 @@ that locations.py can tell from keys. Nothing here knows about errors or JSON Sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
 from pydantic_core import PydanticKnownError, core_schema
 
+from fairlead.schema.enums import exact
 from fairlead.schema.jsonable import jsonable
 
 Core = dict[str, Any]
@@ -90,6 +92,11 @@ def _tighten(node: Mapping[str, Any], how: _How) -> Core:
         return dict(core_schema.no_info_before_validator_function(_no_number(_TEMPORAL[kind]), new))
     if kind == "literal" and any(_is_0_or_1(value) for value in new["expected"]):
         return dict(core_schema.no_info_before_validator_function(_exactly(new["expected"]), new))
+    if kind == "enum":
+        return exact(new)
+    refuse = _refusing(new)
+    if refuse is not None:
+        return dict(core_schema.no_info_before_validator_function(refuse, new))
     if kind == "any" and "serialization" not in new:
         new["serialization"] = _JSONABLE
     if kind in ("typed-dict", "dataclass") or (kind == "model" and how.closed and not new.get("root_model")):
@@ -145,6 +152,35 @@ def _refuse_extras(new: Core) -> None:
         new["extra_behavior"] = "forbid"
     else:
         new["config"] = {**(new.get("config") or {}), "extra_fields_behavior": "forbid"}
+
+
+def _refusing(node: Core) -> Callable[[Any], Any] | None:
+    """What refuses the values that pydantic takes for a shape beyond those that the shape's JSON Schema tells of."""
+    if "ref" in node:
+        return None
+    if node["type"] == "lax-or-strict" and _instances(node["strict_schema"]).__module__ == "ipaddress":
+        return _no_number_for_address
+    if node["type"] == "json-or-python" and _instances(node) in (Sequence, typing.Sequence):
+        return _no_text_for_sequence
+    return None
+
+
+def _instances(node: Core) -> Any:
+    """The class whose instances a shape takes from Python."""
+    within = node.get("python_schema", node)
+    return within["cls"] if within["type"] == "is-instance" else None
+
+
+def _no_number_for_address(value: Any) -> Any:
+    if isinstance(value, int):
+        raise PydanticKnownError("string_type")
+    return value
+
+
+def _no_text_for_sequence(value: Any) -> Any:
+    if isinstance(value, str | bytes | bytearray):
+        raise PydanticKnownError("list_type")
+    return value
 
 
 def _no_number(error: Any) -> Callable[[Any], Any]:
