@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from fairlead import App
 from fairlead.agents import Settings
@@ -21,6 +22,7 @@ from fairlead.plugins.asked import read_completion
 from fairlead.plugins.completion import composed
 from fairlead.plugins.identity import DEFAULT_AGENT
 from fairlead.plugins.preferences import Preferences
+from fairlead.store.statements import Statement
 from plugins.bridge_kit import ASK, ID, bridge_manifest, bridged, macro, tool
 from plugins.conftest import Compiled
 
@@ -366,6 +368,47 @@ async def test_a_session_that_is_sent_whole_again_is_not_doubled(library: Path, 
         "I am well.",
         "Since when?",
     ]
+
+
+def add_lock(app: App) -> None:
+    @app.action
+    def unlock(door: str, code: SecretStr) -> str:
+        """Unlock a door."""
+        return f"{door} {len(code.get_secret_value())}"
+
+
+async def test_what_a_tool_declares_secret_is_not_kept_in_a_session(library: Path, tmp_path: Path) -> None:
+    spec = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+    unlock = call("unlock", door="d", code="horse4711")
+    model = ScriptModel([unlock, "done", unlock, "done", [unlock, call("weather")]])
+    async with bridged(
+        library, tmp_path, model, build=add_lock, agents={"ann": {"tools": ["unlock"]}}
+    ) as bridge:
+        await bridge.host(slots.COMPLETE, hello(tools=True, session_id="s"))
+        chunks, _ = await bridge.stream(hello(tools=True, session_id="s"))
+        await bridge.host(slots.COMPLETE, hello(tools=["unlock", spec], session_id="s"))
+        bodies = await bridge.app.store.read(lambda tx: tx.all(Statement.of("SELECT body FROM messages")))
+    assert model.requests[1].messages[-1].content.count("d 9") == 1
+    kept = "".join(str(row[0]) for row in bodies)
+    assert kept.count('\\"code\\":\\"[REDACTED]\\"') == 3
+    assert "horse4711" not in kept
+    assert "horse4711" not in json.dumps(chunks)
+
+
+async def test_secrets_of_calls_that_a_request_repeats_are_not_kept(library: Path, tmp_path: Path) -> None:
+    function = {"name": "unlock", "arguments": '{"door":"d","code":"horse4711"}'}
+    messages = [
+        {"role": "user", "content": "Open."},
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c", "content": "open"},
+    ]
+    model = ScriptModel(["done"])
+    async with bridged(library, tmp_path, model, build=add_lock) as bridge:
+        await bridge.host(slots.COMPLETE, hello(messages=messages, session_id="s"))
+        bodies = await bridge.app.store.read(lambda tx: tx.all(Statement.of("SELECT body FROM messages")))
+    kept = "".join(str(row[0]) for row in bodies)
+    assert "unlock" in kept
+    assert "horse4711" not in kept
 
 
 async def test_a_plugin_asks_a_model_in_the_middle_of_an_agents_run(library: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from fairlead.actions import Action
@@ -32,6 +33,7 @@ from fairlead.agents.models.model import (
     Usage,
 )
 from fairlead.agents.running import Inside
+from fairlead.agents.secrecy import discreet
 from fairlead.failures import Failure, Kind
 from fairlead.plugins import answers
 from fairlead.plugins.asked import Asked
@@ -113,6 +115,7 @@ class Completion:
         self._seconds = 0.0
         self._usage = Usage()
         self._model: _Watched | None = None
+        self._tools = _Belt([], [])
         self._stopped = False
         self._sending = False
         self._running: asyncio.Task[Outcome] | None = None
@@ -135,7 +138,7 @@ class Completion:
         self._called[call.id] = call.name
         self._last = "".join(self._said) or self._last
         self._said.clear()
-        await self._send({"tool_calls": [_chunk_call(call)]}, "tool_calls")
+        await self._send({"tool_calls": [_chunk_call(self._discreet(call))]}, "tool_calls")
 
     async def answered(self, call: ToolCall, envelope: str, seconds: float) -> None:
         artifact = answers.artifact_in(call.name, envelope)
@@ -185,6 +188,7 @@ class Completion:
 
     async def _work(self, ctx: Context) -> str:
         scene, asked = self._scene, self._asked
+        self._tools = await self._belt()
         if asked.session is None:
             return await self._converse(ctx, asked.said(), None)
         id = scene.conversation(asked.session)
@@ -193,8 +197,20 @@ class Completion:
             transcript = conversation.transcript
             for message in self._new(transcript):
                 transcript.append(message)
-                await conversation.keep(message)
+                await self._keep(conversation, message)
             return await self._converse(ctx, transcript, conversation)
+
+    async def _keep(self, conversation: OpenConversation, message: Message) -> None:
+        """Keep what was said, without what the tools that it calls declare to be secret."""
+        calls = tuple(self._discreet(call) for call in message.calls)
+        await conversation.keep(replace(message, calls=calls))
+
+    def _discreet(self, call: ToolCall) -> ToolCall:
+        """A call as it may be seen and kept."""
+        scene, name = self._scene, call.name
+        # A request may repeat calls of tools that are not offered this time.
+        action = self._tools.actions.get(name) or scene.own.get(name) or scene.app.catalogue.find(name)
+        return discreet(call, action, scene.app.redactor.placeholder)
 
     def _new(self, kept: list[Message]) -> list[Message]:
         """What the request adds to what was said before: it may repeat all of that, or go on from it."""
@@ -225,7 +241,7 @@ class Completion:
     ) -> str:
         scene, asked, agent = self._scene, self._asked, self._scene.agent
         model = self._model = _Watched(_resolved(scene, asked.model))
-        belt = await self._belt()
+        belt = self._tools
         model.foreign = belt.foreign
         session = Session(
             id=ctx.invocation_id if conversation is None else conversation.id,
@@ -251,7 +267,7 @@ class Completion:
                 composed(agent.instructions if agent else "", *asked.system(), scene.instructions),
                 asked.settled(agent.settings if agent else Settings()),
             ),
-            keep=None if conversation is None else conversation.keep,
+            keep=None if conversation is None else partial(self._keep, conversation),
         )
         started = scene.app.clock.monotonic()
         try:
@@ -273,15 +289,16 @@ class Completion:
         finally:
             self._usage = driver.account.usage if driver.account.usage.tokens else self._usage
         if running.cancelled():
-            partial = "".join(self._said)
-            await _keep(conversation, partial)
-            return await self._cancelled(partial)
+            so_far = "".join(self._said)
+            if conversation is not None and so_far:
+                await self._keep(conversation, Message("assistant", so_far))
+            return await self._cancelled(so_far)
         error = running.exception()
         if error is None:
             return await self._told(running.result())
         if isinstance(error, Ended):
             if conversation is not None:
-                await conversation.keep(error.reply.message())
+                await self._keep(conversation, error.reply.message())
             return await self._over(error)
         raise error
 
@@ -491,8 +508,3 @@ def _chunk_call(call: ToolCall) -> dict[str, Any]:
 
 def _answered(said: Sequence[Message]) -> set[str | None]:
     return {each.call_id for each in said if each.role == "tool"}
-
-
-async def _keep(conversation: OpenConversation | None, partial: str) -> None:
-    if conversation is not None and partial:
-        await conversation.keep(Message("assistant", partial))
