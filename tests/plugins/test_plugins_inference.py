@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from fairlead import App
-from fairlead.agents import Settings
+from fairlead.agents import Limits, Policy, Settings
 from fairlead.agents.models import Message, ScriptModel, Turn, Usage, call
 from fairlead.failures.host import InvalidRequest
 from fairlead.failures.runtime import ApiError
@@ -409,6 +409,17 @@ async def test_secrets_of_calls_that_a_request_repeats_are_not_kept(library: Pat
     kept = "".join(str(row[0]) for row in bodies)
     assert "unlock" in kept
     assert "horse4711" not in kept
+
+
+async def test_a_limit_of_cost_is_refused_where_the_price_is_not_known(library: Path, tmp_path: Path) -> None:
+    class Unpriced(ScriptModel):
+        priced = False  # type: ignore[assignment]
+
+    limited = {"ann": {"policy": Policy(limits=Limits(cost=0.01))}}
+    async with bridged(library, tmp_path, Unpriced(["Hello"]), agents=limited) as bridge:
+        told = await bridge.host(slots.COMPLETE, hello())
+    assert told["error"] == "inference_error"
+    assert "price" in told["message"]
 
 
 async def test_a_plugin_asks_a_model_in_the_middle_of_an_agents_run(library: Path, tmp_path: Path) -> None:

@@ -442,6 +442,10 @@ class _Watched(Model):
         self.answering = inner.name
         self.words = ""
 
+    @property
+    def priced(self) -> bool:
+        return self._inner.priced
+
     async def reply(self, request: Request) -> Reply:
         return self._seen(await self._inner.reply(request))
 
