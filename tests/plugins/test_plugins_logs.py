@@ -107,6 +107,30 @@ async def test_a_long_line_is_cut(host: Host) -> None:
     assert (len(line.message), len(line.body)) == (LONGEST, LONGEST_BODY)
 
 
+@pytest.mark.parametrize("after", [0, 1, 20, 39, 5000, 3_000_000])
+async def test_a_secret_where_a_line_is_cut_is_hidden_whole(host: Host, after: int) -> None:
+    secret = "tango-walrus-orchid-harbour-7741-velvet"
+    host.insights.hide(host.plugin, secret)
+    key = "sk-ant-api03-" + "Ab1" * 30
+    for start in (1, 10, len(secret)):
+        for word in (secret, key):
+            words = [" " * (longest - start) + word + " " * after for longest in (LONGEST, LONGEST_BODY)]
+            await host.ask(slots.LOG_STRUCTURED, "2", *words)
+    for line in await host.lines():
+        assert len(line.message) <= LONGEST
+        assert len(line.body) <= LONGEST_BODY
+        assert {"[REDACTED]".startswith(each.strip()) for each in (line.message, line.body)} == {True}
+
+
+async def test_what_is_hidden_brings_no_half_of_another_secret_into_a_line(host: Host) -> None:
+    secret, other = "tango-" * 1000, "walrus-orchid-harbour-7741"
+    for each in (secret, other):
+        host.insights.hide(host.plugin, each)
+    await host.ask(slots.LOG, "2", secret + (other + " ") * 1000)
+    (line,) = await host.lines()
+    assert "walrus" not in line.message
+
+
 async def test_characters_that_no_database_keeps_are_replaced(host: Host) -> None:
     await host.ask(slots.LOG_STRUCTURED, "2", "half \ud800", dumps({"zero": "a\x00b"}))
     (line,) = await host.lines()

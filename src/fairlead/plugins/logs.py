@@ -47,6 +47,8 @@ _MOST_CHARACTERS: Final = 4_000_000
 #: Values of a plugin's configuration that are kept out of its lines, and how long such a value is at least.
 _MOST_HIDDEN: Final = 256
 _SHORTEST_HIDDEN: Final = 8
+#: Characters beyond the longest that are looked at, so that what looks like a secret is known for one at the cut.
+_BEYOND: Final = 1024
 _EVERY: Final = 0.2
 #: Seconds without a line after which the thread ends; the next line begins another.
 _IDLE: Final = 5.0
@@ -108,6 +110,8 @@ class _Note(NamedTuple):
     status: int
     body: str | None
     took_ms: float | None
+    #: Characters beyond the longest that were left for now: secrets are hidden before the line is cut.
+    beyond: int = _BEYOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ class Insights:
         self._lost: dict[str, int] = {}
         #: Values that are not to be read in the lines of a plugin.
         self._hidden: dict[str, dict[str, None]] = {}
+        self._longest: dict[str, int] = {}
         self._last = 0
         self._pruned = float("-inf")
         self._wake = threading.Event()
@@ -185,6 +190,7 @@ class Insights:
             for form in (value, dumps(writable(value))[1:-1]):
                 hidden.pop(form, None)
                 hidden[form] = None
+                self._longest[plugin] = max(self._longest.get(plugin, 0), len(form))
             while len(hidden) > _MOST_HIDDEN:
                 del hidden[next(iter(hidden))]
 
@@ -295,7 +301,9 @@ class Insights:
         took_ms: float | None,
     ) -> None:
         now = self._clock()
-        message, body = message[:LONGEST], None if body is None else body[:LONGEST_BODY]
+        beyond = self._longest.get(plugin, 0) + _BEYOND
+        message = message[: LONGEST + beyond]
+        body = None if body is None else body[: LONGEST_BODY + beyond]
         with self._lock:
             held = self._held.setdefault(plugin, [0, 0])
             if held[0] >= MOST_WAITING or held[1] > _MOST_CHARACTERS:
@@ -306,7 +314,9 @@ class Insights:
             # Lines of one process are in the order in which they were noted, whatever the clock does.
             self._last = max(int(now * 1_000_000), self._last + 1)
             id = f"{self._last:016x}{threading.get_native_id() & 0xFFFFFF:06x}"
-            self._waiting.append(_Note(id, now, plugin, agent, level, method, message, status, body, took_ms))
+            self._waiting.append(
+                _Note(id, now, plugin, agent, level, method, message, status, body, took_ms, beyond)
+            )
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._work, name="insights", daemon=True)
                 self._thread.start()
@@ -340,16 +350,18 @@ class Insights:
 
     def _row(self, note: _Note) -> dict[str, Any]:
         redactor = self._redactor
-        message = self.discreet(note.plugin, note.message)
+        message = _cut(self.discreet(note.plugin, note.message), note.message, LONGEST, note.beyond)
         body = None
         if note.body is not None:
             body = writable(_redacted(self._without(note.plugin, note.body), redactor))
+            body = _cut(body, note.body, LONGEST_BODY, note.beyond)
         if note.method == LOG:
             level = _LOGGING[note.level] if note.level >= 0 else logging.INFO
             # It may go to a terminal, to which a plugin has nothing to say.
             plain = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", message)
             logging.getLogger("fairlead.plugins").log(level, "%s: %s", note.plugin, plain)
         told = note._asdict() | {"message": message, "body": body}
+        del told["beyond"]
         return told | {"search": _searched(note.plugin, message, body)}
 
     def _without(self, plugin: str, text: str) -> str:
@@ -394,6 +406,12 @@ def _flat(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
             yield from _flat(each, f"{path}.{key}" if path else str(key), depth + 1)
     elif path:
         yield path, value if isinstance(value, str) else dumps(value)
+
+
+def _cut(shown: str, noted: str, longest: int, beyond: int) -> str:
+    """A text without its secrets, cut. At the end of what was noted there may be the beginning of one."""
+    whole = len(noted) < longest + beyond
+    return (shown if whole else shown[:-beyond])[:longest]
 
 
 def _redacted(body: str, redactor: Redactor) -> str:
