@@ -525,6 +525,22 @@ async def test_a_database_that_is_not_used_has_no_thread_and_works_on(
         assert (await host.exec("INSERT INTO t VALUES (1)"))["last_insert_rowid"] == number + 1
 
 
+async def test_what_a_fallen_plugin_left_open_is_undone_however_long_ago(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_IDLE", 0.01)
+    host = make("fallen")
+    await host.exec("CREATE TABLE t (x)")
+    await host.exec("BEGIN")
+    await host.exec("INSERT INTO t VALUES (1)")
+    for thread in threading.enumerate():
+        if thread.name == "sql fallen":
+            await asyncio.to_thread(thread.join, PATIENCE)
+    host.services.abandoned()
+    assert (await host.query("SELECT count(*) AS n FROM t"))["rows"] == [{"n": 0}]
+    assert "error" not in await host.exec("BEGIN")
+
+
 async def test_a_database_needs_its_package_and_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sqlcipher3", None)
     told = await make().query("SELECT 1")

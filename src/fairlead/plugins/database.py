@@ -127,10 +127,7 @@ class Database:
         answer: Future[str | None] = Future()
         with self._door:
             if not self._closing:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name=f"sql {self.plugin}", daemon=True)
-                    self._thread.start()
-                self._asked.put(_Asked(query, sql, params, answer))
+                self._put(_Asked(query, sql, params, answer))
                 return answer
         answer.set_result(_told(_shutting_down()))
         return answer
@@ -156,8 +153,14 @@ class Database:
     def abandon(self) -> None:
         """Undo the transaction of a process that is gone; nobody else could end it."""
         with self._door:
-            if self._thread is not None and not self._closing:
-                self._asked.put(_Asked(False, None, None, Future()))
+            if (self._thread is not None or self._connection is not None) and not self._closing:
+                self._put(_Asked(False, None, None, Future()))
+
+    def _put(self, asked: _Asked) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=f"sql {self.plugin}", daemon=True)
+            self._thread.start()
+        self._asked.put(asked)
 
     def _work(self) -> None:
         while (asked := self._next()) is not None:
