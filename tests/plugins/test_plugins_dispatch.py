@@ -19,6 +19,11 @@ from fairlead.plugins.identity import DEFAULT_AGENT
 from fairlead.runtime.clock import Clock
 from fairlead.tools.artifacts import Artifacts
 from fairlead.tools.artifacts_sharing import sharing
+from fairlead.tools.documents import documents
+from fairlead.tools.files import files
+from fairlead.tools.openapi import add_openapi
+from fairlead.tools.sandbox import sandbox
+from fairlead.tools.shell import shell
 from plugins.bridge_kit import ASK, CANCELLED, COMPLETED, ID, Bridge, bridge_manifest, bridged, macro, tool
 from plugins.conftest import Compiled
 
@@ -540,6 +545,43 @@ async def test_a_name_that_is_not_allowed_is_warned_of_once_each_and_fails_nothi
             await bridge.told_all(told["id"])
         warned = bridge.warnings()
     assert warned == [f"{ID}|dispatch|tool_scope|step", f"{ID}|dispatch|tool_scope|file_write"]
+
+
+async def test_tools_that_write_or_run_commands_cannot_be_pinned_whatever_their_names(
+    library: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def build(app: App) -> None:
+        for tools in (files(work), sandbox(work), shell(work), documents(work, prefix="doc_", exec=True)):
+            app.add(tools)
+
+    model = ScriptModel(["1"])
+    async with bridged(library, tmp_path, model, build=build, agents={"ann": {"tools": []}}) as bridge:
+        names = [each.name for each in bridge.app.catalogue if each.metadata.get("plugin") is None]
+        told = await bridge.dispatch(tools=[name for name in names if name not in ("ann", "bob")])
+        await bridge.told_all(told["id"])
+    offered = {spec.name for spec in model.requests[0].tools} - {"todo", "complete", "clarify"}
+    assert offered == {"file_read", "file_search", "doc_read", "doc_grep", "doc_list"}
+
+
+async def test_tools_of_other_servers_are_not_built_in_and_cannot_be_pinned(
+    library: Path, tmp_path: Path
+) -> None:
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Harbour", "version": "1"},
+        "servers": [{"url": "https://harbour.example"}],
+        "paths": {"/ships": {"get": {"operationId": "ships", "responses": {"200": {"description": "All."}}}}},
+    }
+    model = ScriptModel(["1"])
+    async with bridged(library, tmp_path, model, agents={"ann": {"tools": []}}) as bridge:
+        (ships,) = add_openapi(bridge.app, document).actions
+        told = await bridge.dispatch(tools=[each.name for each in bridge.app.catalogue])
+        await bridge.told_all(told["id"])
+    assert ships.side_effects == "read"
+    assert ships.name not in {spec.name for spec in model.requests[0].tools}
 
 
 async def test_a_pinned_tool_of_the_plugin_is_called_for_the_tasks_agent(

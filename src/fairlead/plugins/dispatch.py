@@ -49,13 +49,15 @@ PER: Final = 60.0
 MOST_ACTIVE: Final = 20
 MOST_OF_AGENT: Final = 5
 DEFAULT_TITLE: Final = "Chat"
-#: Built-in tools that nobody from outside may bring to an agent that was not given them.
-NEVER_PINNED: Final = frozenset({"file_write", "file_edit", "shell_run", "git_commit", "file_undo"})
 _TRIES: Final = 3
 _LONGEST_TITLE: Final = 200
 _LONGEST_KEY: Final = 200
 _BUILT_IN: Final = ("fairlead.tools.", "fairlead.agents.")
+#: Whose tools are other people's, although it is here that they are called.
+_FOREIGN: Final = ("fairlead.tools.mcp.", "fairlead.tools.openapi.")
 _LOOP_TOOLS: Final = ("todo", "complete", "clarify")
+#: Built-in tools that anybody may bring to an agent, besides those that only read.
+_HARMLESS: Final = frozenset({"share_artifact", *_LOOP_TOOLS})
 #: The names in a loop's own tools are always there, so that pinning them adds nothing.
 Tools = Mapping[str, Action[..., Any]]
 
@@ -362,15 +364,20 @@ class Dispatches:
 
 
 def built_ins(app: App) -> list[str]:
-    """The tools of our own that an app has, and that a plugin may pin to a task."""
+    """The tools of our own that an app has, and that a plugin may pin to a task: none that changes anything."""
     return [
         action.name
         for action in app.catalogue
-        if getattr(action.function, "__module__", "").startswith(_BUILT_IN)
+        if _is_ours(action)
         and action.visibility == "public"
         and "agent" not in action.metadata
-        and action.name not in NEVER_PINNED
+        and (action.side_effects == "read" or action.name in _HARMLESS)
     ]
+
+
+def _is_ours(action: Action[..., Any]) -> bool:
+    module = getattr(action.function, "__module__", "")
+    return module.startswith(_BUILT_IN) and not module.startswith(_FOREIGN)
 
 
 def pinned_names(given: Any, allowed: Collection[str], dropped: Callable[[str], object]) -> list[str]:
