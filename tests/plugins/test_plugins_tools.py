@@ -13,6 +13,7 @@ from fairlead import App
 from fairlead.agents.models import ScriptModel, call
 from fairlead.failures import Kind
 from fairlead.failures import tool as wire
+from fairlead.failures.host import ContextUnavailable
 from fairlead.plugins import tools
 from fairlead.plugins.config import Config
 from fairlead.plugins.identity import DEFAULT_AGENT
@@ -168,6 +169,18 @@ async def test_a_plugin_that_falls_is_an_execution_error_and_the_next_call_works
     assert isinstance(fallen.failure, wire.ExecutionError)
     assert "terminated" in fallen.failure.message
     assert after.ok
+
+
+async def test_a_failure_that_only_quotes_the_word_is_not_taken_for_an_ended_process(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*args: Any, **options: Any) -> str:
+        raise ContextUnavailable("The plugin 'acme.terminated' takes no more calls.")
+
+    async with bridged(library, tmp_path, ScriptModel([])) as bridge:
+        monkeypatch.setattr(bridge.plugin, "invoke", refused)
+        result = await bridge.app.invoke("echo", {"city": "Oslo"})
+    assert isinstance(result.failure, ContextUnavailable)
 
 
 async def test_a_tool_that_takes_too_long_is_ended_and_the_next_call_works(

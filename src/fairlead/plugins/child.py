@@ -24,7 +24,7 @@ from fairlead.failures.host import HostFailure, HostTimeout
 from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins import fences, frames, scratch
 from fairlead.plugins.lanes import BRIEF, Label, Lane, Said
-from fairlead.plugins.runner import Frame, Services
+from fairlead.plugins.runner import Frame, Services, Terminated
 
 #: Calls that may be in the plugin at once; more of them wait.
 MOST_LANES: Final = 64
@@ -417,7 +417,7 @@ class Child:
                 os.killpg(self.pid, number)
 
     def _terminated(self, because: str) -> Failure:
-        return HostFailure(
+        return Terminated(
             Kind.unavailable,
             f"The plugin {self.plan.plugin!r} was terminated: {because}. The next call starts it again.",
         )

@@ -18,7 +18,7 @@ from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins import fences, frames, scratch, slots
 from fairlead.plugins.child import Child, Exit, Limits, Plan, told
 from fairlead.plugins.lanes import Label, Said
-from fairlead.plugins.runner import Answer, Frame, Services, Started
+from fairlead.plugins.runner import Answer, Frame, Services, Started, Terminated
 from fairlead.plugins.texts import maybe_bytes, to_bytes, to_text
 
 __all__ = ["Exit", "Limits", "ProcessRunner"]
@@ -207,7 +207,7 @@ class ProcessRunner:
     async def _running(self) -> Child:
         await self.start()
         if self._child is None:
-            raise HostFailure(Kind.unavailable, f"The plugin {self.plugin!r} was terminated.")
+            raise Terminated(Kind.unavailable, f"The plugin {self.plugin!r} was terminated.")
         return self._child
 
     def _frame(self, agent: str | None) -> Frame:

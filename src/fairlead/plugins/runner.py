@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from fairlead.failures.host import HostFailure
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -49,8 +51,12 @@ class Services(Protocol):
         ...
 
 
+class Terminated(HostFailure):
+    """The plugin's process was ended, or ended by itself, before there was an answer. The message has the word."""
+
+
 class Runner(Protocol):
-    """One plugin that can be called. Its failures are of the host family and say so if the process was terminated."""
+    """One plugin that can be called. Its failures are of the host family; `Terminated` if its process is gone."""
 
     async def start(self) -> Started:
         """Load the plugin, unless it runs already: entry, checks, `init`, `get_manifest`."""

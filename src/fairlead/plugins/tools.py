@@ -19,6 +19,7 @@ from fairlead.plugins.finding import NotLoaded
 from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid, is_default
 from fairlead.plugins.manifest import Tool
 from fairlead.plugins.preferences import Preferences
+from fairlead.plugins.runner import Terminated
 from fairlead.plugins.turns import Turns
 from fairlead.runtime import App, Context
 from fairlead.schema.foreign import foreign
@@ -174,6 +175,6 @@ def _told(failure: Failure, name: str) -> Failure:
         return wire.Timeout(failure.message, cause=failure)
     if failure.details.get("null"):
         return wire.ExecutionError(f"The plugin gave no answer to {name!r}.", cause=failure)
-    if "terminated" in failure.message:
+    if isinstance(failure, Terminated):
         return wire.ExecutionError(failure.message, cause=failure)
     return failure
