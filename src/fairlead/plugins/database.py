@@ -32,6 +32,7 @@ from fairlead.failures.host import (
     ResponseTooLarge,
     render,
 )
+from fairlead.plugins.database_functions import bounded
 from fairlead.plugins.database_guard import Authorizer
 from fairlead.runtime.hooks import report
 
@@ -278,7 +279,7 @@ class Database:
 
     def _opened(self) -> Any:
         try:
-            from sqlcipher3 import dbapi2  # type: ignore[import-untyped]
+            from sqlcipher3 import _sqlite3, dbapi2  # type: ignore[import-untyped]
         except ImportError:
             words = "Databases of plugins need a package: pip install 'fairlead[plugins]'"
             raise Failure(Kind.misconfigured, words) from None
@@ -286,7 +287,10 @@ class Database:
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # For its owner alone, and so are the files that SQLite makes beside it.
         os.close(os.open(self.file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
-        connection = dbapi2.connect(str(self.file), isolation_level=None, check_same_thread=False)
+        connection: Any = bounded(
+            _sqlite3.__file__,
+            lambda: dbapi2.connect(str(self.file), isolation_level=None, check_same_thread=False),
+        )
         try:
             connection.execute(f"PRAGMA key = \"x'{self._key().hex()}'\"")
             for pragma in PRAGMAS:

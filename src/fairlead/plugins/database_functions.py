@@ -1,0 +1,249 @@
+"""SQL functions that take time by the product of two lengths in SQLite, made anew so that each call is soon over.
+
+SQLite looks at no clock inside a function: one search could hold a plugin's database for hours, and nothing ends it.
+These give what SQLite's give, in time by the sum. They are given through SQLite's own interface, since Python's cuts
+texts at a zero. LIKE and GLOB stay SQLite's, so that they use indexes, and take short patterns only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+#: Bytes of a pattern of LIKE and GLOB.
+LONGEST_PATTERN: Final = 200
+#: Bytes that can be looked for.
+LONGEST_SOUGHT: Final = 1024 * 1024
+#: Bytes that `replace` may make: no more than all databases have in memory.
+LONGEST_MADE: Final = 256 * 1024 * 1024
+
+_LIKE_PATTERN_LENGTH: Final = 8
+_BLOB: Final = 4
+_NULL: Final = 5
+_UTF8: Final = 1
+_DETERMINISTIC: Final = 0x800
+_INNOCUOUS: Final = 0x200000
+_COPIED: Final = ctypes.c_void_p(-1)
+_CONTINUED: Final = bytes(range(0x80, 0xC0))
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+_NO_HEX: Final = re.compile("[^0-9a-fA-F]+")
+#: Bytes that are searched at once.
+_WINDOW: Final = 256 * 1024
+
+_Function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class TooLarge(Exception):
+    """What a function would make is too large."""
+
+
+def bounded(library: str, connect: Callable[[], T]) -> T:
+    """A connection that `connect` opens with the SQLite in a library, with these functions in place of its own."""
+    try:
+        native = _native(library)
+    except (OSError, AttributeError):
+        # A library that shows nothing of its inside: its own functions have to do.
+        return connect()
+    return native.bounded(connect)
+
+
+def instr(text: bytes, sought: bytes, is_text: bool) -> int:
+    """Where something is in a text or blob, from 1; 0 where it is not. Raises TooLarge."""
+    _sought(sought)
+    if len(text) <= _WINDOW:
+        at = text.find(sought)
+    else:
+        # Part by part, so that other threads have their turn.
+        starts = range(0, len(text), _WINDOW)
+        parts = (text.find(sought, start, start + _WINDOW + len(sought)) for start in starts)
+        at = next((found for found in parts if found >= 0), -1)
+    if at < 0 or not is_text:
+        return at + 1
+    return len(text[:at].translate(None, _CONTINUED)) + 1
+
+
+def replace(text: bytes, old: bytes, new: bytes) -> bytes:
+    """A text with one for each of another. Raises TooLarge."""
+    _sought(old)
+    if len(text) <= _WINDOW and len(new) <= len(old):
+        return text.replace(old, new)
+    made: list[bytes] = []
+    size = at = 0
+    while at < len(text):
+        end = at + _WINDOW + len(old)
+        *before, rest = text[at:end].split(old)
+        # What may be the beginning of one is looked at again, with what follows it.
+        kept = 0 if end >= len(text) else min(len(rest), len(old) - 1)
+        size += sum(map(len, before)) + len(before) * len(new) + len(rest) - kept
+        if size > LONGEST_MADE:
+            raise TooLarge
+        made.append(new.join([*before, rest[: len(rest) - kept]]))
+        at = min(end, len(text)) - kept
+    return b"".join(made)
+
+
+def trimmed(text: bytes, which: bytes, left: bool, right: bool) -> bytes:
+    """A text without these characters at its ends."""
+    whole = text.decode("utf-8", "surrogateescape")
+    characters = frozenset(which.partition(b"\0")[0].decode("utf-8", "surrogateescape"))
+    start, end = 0, len(whole)
+    while left and start < end and whole[start] in characters:
+        start += 1
+    while right and end > start and whole[end - 1] in characters:
+        end -= 1
+    return whole[start:end].encode("utf-8", "surrogateescape")
+
+
+def _sought(words: bytes) -> None:
+    if len(words) > LONGEST_SOUGHT:
+        raise TooLarge
+
+
+def unhex(text: bytes, passed: bytes) -> bytes | None:
+    """The bytes that a text spells, with these characters between them; None if it spells none."""
+    spelled = text.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    characters = frozenset(passed.decode("utf-8", "surrogateescape")) - _HEX
+    if any(len(run) % 2 for run in _NO_HEX.split(spelled)):
+        return None
+    if not frozenset(spelled) - _HEX <= characters:
+        return None
+    return bytes.fromhex(_NO_HEX.sub("", spelled))
+
+
+class _Native:
+    """The functions of one SQLite library that is loaded already."""
+
+    def __init__(self, path: str) -> None:
+        self._library = library = ctypes.PyDLL(path)
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        for name, gives, takes in (
+            ("auto_extension", number, [_Entry]),
+            ("cancel_auto_extension", number, [_Entry]),
+            ("limit", number, [pointer, number, number]),
+            ("create_function_v2", number, [pointer, ctypes.c_char_p, number, number, *[pointer] * 5]),
+            ("value_type", number, [pointer]),
+            ("value_bytes", number, [pointer]),
+            ("value_text", pointer, [pointer]),
+            ("value_blob", pointer, [pointer]),
+            ("result_int64", None, [pointer, ctypes.c_int64]),
+            ("result_text64", None, [pointer, ctypes.c_char_p, ctypes.c_uint64, pointer, ctypes.c_ubyte]),
+            ("result_blob64", None, [pointer, ctypes.c_char_p, ctypes.c_uint64, pointer]),
+            ("result_error_toobig", None, [pointer]),
+            ("result_error_nomem", None, [pointer]),
+        ):
+            function = getattr(library, f"sqlite3_{name}")
+            function.restype, function.argtypes = gives, takes
+            setattr(self, f"_{name}", function)
+        self._lock = threading.Lock()
+        self._opening: set[int] = set()
+        self._entry = _Entry(self._opened)
+        # SQLite calls them for as long as there are connections.
+        self._functions = {
+            (name, count): _Function(self._guarded(function))
+            for name, count, function in (
+                (b"instr", 2, self._instr),
+                (b"replace", 3, self._replace),
+                (b"trim", 2, self._trim(True, True)),
+                (b"ltrim", 2, self._trim(True, False)),
+                (b"rtrim", 2, self._trim(False, True)),
+                (b"unhex", 2, self._unhex),
+            )
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        # What is there was set by its name, above.
+        raise AttributeError(name)
+
+    def bounded(self, connect: Callable[[], T]) -> T:
+        # Other connections of the program, on other threads, are left as they are.
+        thread = threading.get_ident()
+        with self._lock:
+            self._opening.add(thread)
+            self._auto_extension(self._entry)
+            try:
+                return connect()
+            finally:
+                self._cancel_auto_extension(self._entry)
+                self._opening.discard(thread)
+
+    def _opened(self, database: int, message: int, about: int) -> int:
+        if threading.get_ident() not in self._opening:
+            return 0
+        self._limit(database, _LIKE_PATTERN_LENGTH, LONGEST_PATTERN)
+        flags = _UTF8 | _DETERMINISTIC | _INNOCUOUS
+        for (name, count), function in self._functions.items():
+            code = self._create_function_v2(
+                database, name, count, flags, None, ctypes.cast(function, ctypes.c_void_p), None, None, None
+            )
+            if code:
+                return int(code)
+        return 0
+
+    def _guarded(self, function: Callable[[int, Any], None]) -> Callable[[int, int, Any], None]:
+        def call(context: int, count: int, values: Any) -> None:
+            try:
+                function(context, values)
+            except TooLarge:
+                self._result_error_toobig(context)
+            except MemoryError:
+                self._result_error_nomem(context)
+
+        return call
+
+    def _is_null(self, value: int) -> bool:
+        return bool(self._value_type(value) == _NULL)
+
+    def _text(self, value: int) -> bytes:
+        start = self._value_text(value)
+        return ctypes.string_at(start, self._value_bytes(value)) if start else b""
+
+    def _blob(self, value: int) -> bytes:
+        start = self._value_blob(value)
+        return ctypes.string_at(start, self._value_bytes(value)) if start else b""
+
+    def _tell(self, context: int, text: bytes) -> None:
+        self._result_text64(context, text, len(text), _COPIED, _UTF8)
+
+    def _instr(self, context: int, values: Any) -> None:
+        text, sought = values[0], values[1]
+        if self._is_null(text) or self._is_null(sought):
+            return
+        if self._value_type(text) == _BLOB and self._value_type(sought) == _BLOB:
+            found = instr(self._blob(text), self._blob(sought), False)
+        else:
+            found = instr(self._text(text), self._text(sought), True)
+        self._result_int64(context, found)
+
+    def _replace(self, context: int, values: Any) -> None:
+        if self._is_null(values[0]) or self._is_null(values[1]):
+            return
+        text, old = self._text(values[0]), self._text(values[1])
+        if old[:1] in (b"", b"\0"):
+            self._tell(context, text)
+        elif not self._is_null(values[2]):
+            self._tell(context, replace(text, old, self._text(values[2])))
+
+    def _trim(self, left: bool, right: bool) -> Callable[[int, Any], None]:
+        def trim(context: int, values: Any) -> None:
+            if not (self._is_null(values[0]) or self._is_null(values[1])):
+                self._tell(context, trimmed(self._text(values[0]), self._text(values[1]), left, right))
+
+        return trim
+
+    def _unhex(self, context: int, values: Any) -> None:
+        if self._is_null(values[0]) or self._is_null(values[1]):
+            return
+        found = unhex(self._text(values[0]), self._text(values[1]))
+        if found is not None:
+            self._result_blob64(context, found, len(found), _COPIED)
+
+
+@cache
+def _native(library: str) -> _Native:
+    return _Native(library)
