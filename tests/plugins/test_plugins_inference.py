@@ -413,7 +413,7 @@ async def test_secrets_of_calls_that_a_request_repeats_are_not_kept(library: Pat
 
 async def test_a_limit_of_cost_is_refused_where_the_price_is_not_known(library: Path, tmp_path: Path) -> None:
     class Unpriced(ScriptModel):
-        priced = False  # type: ignore[assignment]
+        priced = False
 
     limited = {"ann": {"policy": Policy(limits=Limits(cost=0.01))}}
     async with bridged(library, tmp_path, Unpriced(["Hello"]), agents=limited) as bridge:
