@@ -405,6 +405,15 @@ async def test_a_statement_that_takes_too_long_is_stopped(make: Make, columns: s
     assert (await host.query("SELECT count(*) AS n FROM t"))["rows"] == [{"n": 0}]
 
 
+async def test_a_statement_of_few_heavy_steps_is_stopped_too(make: Make) -> None:
+    host = make("heavy", limits=Limits(seconds=0.05))
+    heavy = "SELECT sum(length(hex(zeroblob(20000000 + i)))) FROM n"
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1500)"
+    told = await asyncio.wait_for(host.query(f"{rows} {heavy}"), PATIENCE)
+    assert told["error"] == "host_timeout"
+    assert (await host.query("SELECT 1 AS n"))["rows"] == [{"n": 1}]
+
+
 async def test_a_statement_cannot_take_the_host_s_memory(host: Host) -> None:
     told = await host.query("SELECT length(zeroblob(999000000) || 'x') AS n")
     assert told["error"] == "database_error"

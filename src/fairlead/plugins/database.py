@@ -42,6 +42,9 @@ Values: TypeAlias = "list[Any] | dict[str, Any]"
 _STEPS: Final = 20_000
 #: Seconds between two looks at the size of the log, in which not much can be written.
 _LOOKS: Final = 0.01
+#: Seconds between two looks of the watch, and how many without a statement are its last.
+_GLANCES: Final = 0.25
+_QUIET: Final = 20
 #: Seconds without a statement after which a database's thread ends.
 _IDLE: Final = 30.0
 #: Bytes that all plugins' databases together may have in memory.
@@ -101,7 +104,8 @@ class Database:
         self.limits = limits or Limits()
         self._key = key
         self._clock = clock
-        self._deadline = 0.0
+        self._deadline = float("inf")
+        self._watched = threading.Lock()
         self._look_again = 0.0
         self._turn = threading.Lock()
         self._door = threading.Lock()
@@ -202,9 +206,24 @@ class Database:
                 return _told(DatabaseError("The statement failed for a reason that is not known."))
 
     def _run(self, query: bool, sql: str, values: Values | tuple[()]) -> str:
-        connection, guard = self._connection, self._guard
         now = self._clock()
         self._deadline = now + self.limits.seconds
+        _WATCH.begun(self)
+        try:
+            return self._run_on(query, sql, values, now)
+        finally:
+            with self._watched:
+                self._deadline = float("inf")
+            _WATCH.ended(self)
+
+    def stop_if_late(self) -> None:
+        """Stop a statement that is overdue, whose steps are too slow for the next look at the clock."""
+        with self._watched:
+            if self._overdue() and self._connection is not None:
+                self._connection.interrupt()
+
+    def _run_on(self, query: bool, sql: str, values: Values | tuple[()], now: float) -> str:
+        connection, guard = self._connection, self._guard
         if now >= self._look_again:
             guard.off = True
             self._check_log(connection)
@@ -351,6 +370,45 @@ class Database:
         if not self._complained:
             self._complained = True
             report(f"The database of the plugin {self.plugin!r} could not be opened: {words}")
+
+
+class _Watch:
+    """A thread that stops what is overdue, while there are statements. A few heavy steps may take longer than many."""
+
+    def __init__(self) -> None:
+        self._running: dict[Database, None] = {}
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def begun(self, database: Database) -> None:
+        self._running[database] = None
+        if self._thread is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="sql watch", daemon=True)
+                self._thread.start()
+
+    def ended(self, database: Database) -> None:
+        self._running.pop(database, None)
+
+    def _work(self) -> None:
+        quiet = 0
+        while quiet < _QUIET:
+            time.sleep(_GLANCES)
+            running = list(self._running)
+            quiet = 0 if running else quiet + 1
+            for each in running:
+                each.stop_if_late()
+        self._thread = None
+        # One that began just now has seen a watch that was about to leave.
+        if self._running:
+            self._begin()
+
+
+_WATCH: Final = _Watch()
 
 
 def _size(file: str) -> int:
