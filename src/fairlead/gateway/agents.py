@@ -150,13 +150,15 @@ class Agents:
         shown = [each for each in found if each is not None and each.visibility in SHOWN]
         return [*own, *(each for each in shown if caller.agents is None or each.id in caller.agents)]
 
-    async def change(self, agent: GatewayAgent, visibility: str, mcp_enabled: bool) -> GatewayAgent:
-        """Set what its owner may set."""
+    async def change(
+        self, agent: GatewayAgent, visibility: str | None, mcp_enabled: bool | None
+    ) -> GatewayAgent:
+        """Set what its owner may set. None leaves it as it is: another may be setting it just now."""
         about = {
             "id": agent.id,
             "owner": agent.owner,
             "visibility": visibility,
-            "mcp_enabled": int(mcp_enabled),
+            "mcp_enabled": None if mcp_enabled is None else int(mcp_enabled),
         }
         now = self._app.wall()
 
@@ -283,13 +285,12 @@ async def update_agent(call: Call) -> Answer:
         words = "Only visibility and mcpEnabled can be set here." if unknown else "There is nothing to set."
         field = unknown[0][:50] if unknown else None
         raise InvalidParam(f"{words} An agent's owner may set visibility and mcpEnabled.", field=field)
-    visibility = body.get("visibility", agent.visibility)
-    if visibility not in VISIBILITIES:
+    if "visibility" in body and body["visibility"] not in VISIBILITIES:
         raise InvalidParam(f"visibility must be one of {', '.join(VISIBILITIES)}.", field="visibility")
     given = [body[key] for key in ("mcpEnabled", "mcp_enabled") if key in body]
     if any(type(each) is not bool for each in given) or len(set(given)) > 1:
         raise InvalidParam("mcpEnabled must be true or false, and mcp_enabled the same.", field="mcpEnabled")
-    changed = await agents.change(agent, visibility, given[0] if given else agent.mcp_enabled)
+    changed = await agents.change(agent, body.get("visibility"), given[0] if given else None)
     return Answer(changed.to_dict())
 
 

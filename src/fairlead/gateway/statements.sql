@@ -12,8 +12,10 @@ FROM agents WHERE owner = :owner ORDER BY id
 
 -- set_agent
 INSERT INTO agents (id, owner, visibility, mcp_enabled, created, updated, epoch)
-VALUES (:id, :owner, :visibility, :mcp_enabled, :now, :now, 0)
-ON CONFLICT (id) DO UPDATE SET visibility = :visibility, mcp_enabled = :mcp_enabled, updated = :now
+VALUES (:id, :owner, coalesce(:visibility, 'private'), coalesce(:mcp_enabled, 1), :now, :now, 0)
+ON CONFLICT (id) DO UPDATE SET
+    visibility = coalesce(:visibility, agents.visibility), mcp_enabled = coalesce(:mcp_enabled, agents.mcp_enabled),
+    updated = :now
 
 -- agents_on
 SELECT id FROM agents WHERE instance = :instance
