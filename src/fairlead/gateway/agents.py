@@ -153,7 +153,11 @@ class Agents:
     async def change(
         self, agent: GatewayAgent, visibility: str | None, mcp_enabled: bool | None
     ) -> GatewayAgent:
-        """Set what its owner may set. None leaves it as it is: another may be setting it just now."""
+        """Set what its owner may set. None leaves it as it is: another may be setting it just now.
+
+        Raises:
+            AgentNotFound: it is not there any more.
+        """
         about = {
             "id": agent.id,
             "owner": agent.owner,
@@ -163,13 +167,18 @@ class Agents:
         now = self._app.wall()
 
         def work(tx: Tx) -> None:
-            tx.run(SQL.set_agent, **about, now=now)
+            if agent.action is None:
+                tx.run(SQL.set_agent, **about, now=now)
+            else:
+                tx.run(SQL.forget_others, id=agent.id, owner=agent.owner)
+                tx.run(SQL.set_own_agent, **about, now=now)
             tx.tell(AGENTS)
 
         await self._app.store.write(work)
         self._known.clear()
         changed = await self._find(agent.id)
-        assert changed is not None
+        if changed is None:  # whoever runs it took it away meanwhile
+            raise AgentNotFound
         return changed
 
     async def on(self, instance: str) -> frozenset[str]:
@@ -205,8 +214,8 @@ class Agents:
 
     def _local(self, action: Action[..., Any], row: Any) -> GatewayAgent:
         owner, visibility, mcp, created, updated = self._gateway.owner, "private", True, 0.0, 0.0
-        if row is not None:
-            _, owner, visibility, mcp, created, updated, *_ = row
+        if row is not None and is_own(row, owner):
+            _, _, visibility, mcp, created, updated, *_ = row
         return GatewayAgent(
             action.name,
             owner,
@@ -219,6 +228,15 @@ class Agents:
             action,
             face=_face(action),
         )
+
+
+def is_own(row: Any, owner: str | None) -> bool:
+    """Whether a row is of the app's own agent of that id: anybody may have registered one that runs elsewhere before.
+
+    Args:
+        owner: Whose the app's own agents are; None where that is not known.
+    """
+    return row[6] is None and owner in (None, row[1])
 
 
 def _face(action: Action[..., Any]) -> tuple[str | None, bool]:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead._json import loads
 from fairlead.failures import Failure, Kind
-from fairlead.gateway.agents import instant
+from fairlead.gateway.agents import instant, is_own
 from fairlead.gateway.audit import Audit, spelled
 from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.runtime import App
@@ -51,9 +51,9 @@ ALL: Final = Scope()
 class Overview:
     """Looks into an app's store."""
 
-    def __init__(self, app: App, owner: str = "local") -> None:
+    def __init__(self, app: App, owner: str | None = None) -> None:
         self._app = app
-        #: Whose the app's own agents are.
+        #: Whose the app's own agents are, where that is known.
         self._owner = owner
 
     async def agents(self, scope: Scope = ALL) -> list[dict[str, Any]]:
@@ -63,7 +63,9 @@ class Overview:
         for action in self._app.catalogue:
             if "agent" in action.metadata:
                 row = rows.pop(action.name, None)
-                told.append(_agent(action.name, action.title, action.description, row, self._owner))
+                row = row if row is not None and is_own(row, self._owner) else None
+                owner = self._owner or ("local" if row is None else row[1])
+                told.append(_agent(action.name, action.title, action.description, row, owner))
         now = self._app.wall()
         for id, row in rows.items():
             if row[6] is not None:
@@ -171,7 +173,7 @@ def _agent(id: str, name: str, description: str, row: Row | None, owner: str) ->
         "id": id,
         "name": name,
         "description": description,
-        "owner": owner if row is None else row[1],
+        "owner": owner,
         "visibility": visibility,
         "mcp_enabled": mcp,
         "instance": "local" if row is None or row[6] is None else row[6],
