@@ -334,6 +334,14 @@ def test_an_encoded_slash_is_part_of_an_id_and_no_step_of_the_path(site: Site, t
         refused(ask(site, "GET", path), 404, "agent_not_found")
 
 
+def test_an_id_may_look_like_anything_that_routes_are_written_with(site: Site) -> None:
+    for id in ("*", "%2A", "**", "{agentId}", "{}", "%", "%2F", "+"):
+        for path in (f"/api/v1/agents/{id}", f"/api/v1/agents/{id}/tasks", f"/api/v1/agents/echo/tasks/{id}"):
+            refused(ask(site, "GET", path), 404, "agent_not_found")
+        assert ask(site, "GET", f"/v1/models/{id}").status == 404
+        refused(ask(site, "GET", f"/a2a/{id}", key=None), 404, "agent_not_found")
+
+
 def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Site, task: str) -> None:
     for path in (
         "/api/v1/",

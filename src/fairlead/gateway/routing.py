@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 from fairlead.gateway.call import Route
 
-_ANY: Final = "*"
+#: The branch for any step: what no step can be, as steps are what is between slashes.
+_ANY: Final = "/"
 #: Paths that are remembered, and how long one of them may be.
 _MOST: Final = 1000
 _LONGEST: Final = 200
