@@ -19,8 +19,9 @@ from fairlead.gateway.turns import Ended, Said, Turn
 from fairlead.store import Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.records import Event, Task
+from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.states import State
-from fairlead.tasks.tasks import LONGEST, TaskRetry, Tasks
+from fairlead.tasks.tasks import LONGEST, Tasks
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway

@@ -8,8 +8,9 @@ from fairlead._lazy import on_demand
 
 if TYPE_CHECKING:
     from fairlead.tasks.records import Event, Task
+    from fairlead.tasks.retrying import TaskRetry
     from fairlead.tasks.states import State
-    from fairlead.tasks.tasks import Rate, TaskRetry, Tasks
+    from fairlead.tasks.tasks import Rate, Tasks
     from fairlead.tasks.worker import Worker
 
 __all__ = ["Event", "Rate", "State", "Task", "TaskRetry", "Tasks", "Worker"]
@@ -21,7 +22,7 @@ __getattr__ = on_demand(
         "Rate": "tasks",
         "State": "states",
         "Task": "records",
-        "TaskRetry": "tasks",
+        "TaskRetry": "retrying",
         "Tasks": "tasks",
         "Worker": "worker",
     },

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, encode, plain
@@ -22,11 +21,12 @@ from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
-from fairlead.tasks import ledger
+from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
 from fairlead.tasks.records import Event, Task, whose
+from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.sealing import Sealing
 from fairlead.tasks.states import FINAL, State
 from fairlead.tasks.worker import Worker
@@ -39,27 +39,10 @@ _RARE: Final = frozenset(State) - {State.queued, State.running, State.completed}
 MOST: Final = 1000
 #: Callers whose identities are known as they are kept.
 _IDENTITIES: Final = 1024
-#: Failures that say that nothing has been done: every action can be tried again after them.
-_HARMLESS: Final = (Kind.rate_limited, Kind.busy)
-#: Those after which an action that may be called twice is tried again.
-_PASSING: Final = (*_HARMLESS, Kind.unavailable, Kind.upstream, Kind.timeout)
-
 
 Rows = list[tuple[Any, ...]]
 Found = list[Task]
 Workers = list[Presence]
-
-
-class TaskRetry(NamedTuple):
-    """When a failed run is tried again: how often, after what pause (doubled each time), after which kinds."""
-
-    retries: int = 3
-    delay: float = 1.0
-    max_delay: float = 300.0
-    #: None: those that pass by themselves, as far as the action may be called twice.
-    kinds: Sequence[Kind | str] | None = None
-    #: Why it failed, in the words of those who lost it, where its worker was lost too often.
-    lost: str | None = None
 
 
 class Rate(NamedTuple):
@@ -133,7 +116,7 @@ class Tasks:
         row |= _options(now, delay, deadline, priority, title, metadata, parent, slot, slots, max_attempts)
         row["id"] = task_id(now) if id is None else valid_id(id)
         row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
-        row["retry"] = _retry(checked.action, retry)
+        row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
             row |= {"key": key, "request": hashlib.sha256(checked.request).hexdigest()}
 
@@ -197,7 +180,7 @@ class Tasks:
             if not given:
                 called = checked.action
                 row |= self._row(checked, surface, user, auth)
-                row["retry"] = _retry(called, retry)
+                row["retry"] = retrying.spelled(called, retry)
             given.append(_text(checked.input))
         if not given:
             return []
@@ -506,28 +489,6 @@ def _options(
         "slots": slots,
         "max_attempts": max_attempts,
     }
-
-
-def _retry(action: Action[..., Any], given: TaskRetry | int | None) -> str:
-    policy = given if isinstance(given, TaskRetry) else TaskRetry(3 if given is None else given)
-    if policy.kinds is not None:
-        policy = policy._replace(kinds=tuple(policy.kinds))
-    return _spelled_retry(policy, action.side_effects == "read" or action.idempotency == "idempotent")
-
-
-@lru_cache
-def _spelled_retry(policy: TaskRetry, twice: bool) -> str:
-    kinds = policy.kinds
-    if kinds is None:
-        kinds = _PASSING if twice else _HARMLESS
-    try:
-        names = [Kind(kind).value for kind in kinds]
-    except ValueError:
-        raise Failure(
-            Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}."
-        ) from None
-    told = {"retries": policy.retries, "delay": policy.delay, "max_delay": policy.max_delay, "kinds": names}
-    return dumps(told if policy.lost is None else {**told, "lost": policy.lost})
 
 
 def _limited(tx: Tx, rate: Rate, now: float) -> None:
