@@ -98,6 +98,19 @@ def test_the_sdk_uploads_a_file_and_an_agent_gets_its_address(shed: Shed) -> Non
     assert httpx.get(url).content == content
 
 
+def test_a_task_with_a_file_is_made_once_however_late_it_is_repeated(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed, shed.site.raw(shed.ann) as client:
+        files = [shed.uploaded().file_id, shed.uploaded(b"other").file_id]
+        body = {"message": "Read it.", "idempotency_key": "k", "attachments": [{"file_id": files[0]}]}
+        first = client.post("/agents/echo/tasks", json=body).json()["data"]["task_id"]
+        clock.move(60)
+        again = client.post("/agents/echo/tasks", json=body)
+        assert (again.status_code, again.json()["data"]["task_id"]) == (202, first)
+        other = client.post("/agents/echo/tasks", json={**body, "attachments": [{"file_id": files[1]}]})
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "conflict")
+
+
 def test_a_download_is_never_shown_as_a_page(shed: Shed) -> None:
     made = shed.uploaded(b"<script>1</script>", name='b"\u00e4\r.html'.replace("\r", ""), type="text/html")
     got = httpx.get(made.download_url)

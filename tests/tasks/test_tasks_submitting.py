@@ -49,6 +49,13 @@ async def test_the_same_key_with_another_request_is_a_conflict(tasks: Tasks) -> 
     assert (await refusal(tasks, "add", {"a": 1, "b": 3}, key="k")).kind is Kind.conflict
 
 
+async def test_who_submits_may_say_what_tells_requests_with_one_key_apart(tasks: Tasks) -> None:
+    first = await tasks.submit("add", {"a": 1, "b": 2}, key="k", request=b"the first")
+    assert await tasks.submit("add", {"a": 1, "b": 3}, key="k", request=b"the first") == first
+    asked = {"key": "k", "request": b"the second"}
+    assert (await refusal(tasks, "add", {"a": 1, "b": 2}, **asked)).kind is Kind.conflict
+
+
 async def test_callers_have_keys_of_their_own(tasks: Tasks) -> None:
     one = await tasks.submit("add", {"a": 1, "b": 2}, key="k", user={"id": 1})
     two = await tasks.submit("add", {"a": 3, "b": 4}, key="k", user={"id": 2})

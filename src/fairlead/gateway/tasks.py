@@ -5,7 +5,6 @@ A task here is a task of the engine. What only the gateway knows of it stands in
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
@@ -58,16 +57,20 @@ async def submit(
     }
     if turn.continued:
         about["context_id"] = turn.context_id
+    request = None
     if key is not None:
-        # Addresses of files differ each time they are made.
+        # Addresses of files differ each time they are made, and with them what the agent is told.
         files = [each["file_id"] for each in turn.attachments]
-        about["request"] = _digest({**about, "message_id": key, "deadline": deadline, "attachments": files})
+        request = encode(
+            {**about, "message_id": key, "deadline": deadline, "attachments": files}, sort_keys=True
+        )
     engine, action, input = await turns.work(gateway, turn)
     try:
-        task = await engine.submit(
+        return await engine.submit(
             action,
             input,
             key=None if key is None else f"{_KEY}{key}",
+            request=request,
             deadline=deadline,
             metadata={"gateway": about},
             user=caller.user,
@@ -79,9 +82,6 @@ async def submit(
         if key is not None and failure.kind is Kind.conflict:
             raise sentinel("Duplicate") from failure
         raise
-    if key is not None and task.metadata["gateway"].get("request") != about["request"]:
-        raise sentinel("Duplicate")
-    return task
 
 
 async def entry_of(call: Call) -> Entry:
@@ -195,10 +195,6 @@ def _last(channel: Channel, task: Task) -> messages.Message:
 def _metadata(task: Task) -> dict[str, str]:
     found: dict[str, str] = task.metadata.get("gateway", {}).get("metadata", {})
     return found
-
-
-def _digest(asked: Any) -> str:
-    return hashlib.sha256(encode(asked, sort_keys=True)).hexdigest()
 
 
 def _optional(call: Call) -> dict[str, Any]:

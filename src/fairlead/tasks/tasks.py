@@ -72,6 +72,7 @@ class Tasks:
         input: Any = NOTHING,
         *,
         key: str | None = None,
+        request: bytes | None = None,
         id: str | None = None,
         delay: float = 0.0,
         deadline: float | None = None,
@@ -96,6 +97,7 @@ class Tasks:
 
         Args:
             key: Idempotency: the same caller, action and key give the same task again.
+            request: What tells a repetition from another request under the same key; the input by default.
             id: Its id, a UUID; a new one by default.
             delay: Seconds before it may be run.
             deadline: Seconds after which it ends as `timeout`, seven days at most.
@@ -118,7 +120,7 @@ class Tasks:
         row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
         row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
-            row |= {"key": key, "request": hashlib.sha256(checked.request).hexdigest()}
+            row |= {"key": key, "request": hashlib.sha256(request or checked.request).hexdigest()}
 
         def work(tx: Tx) -> Task:
             kept = self._kept(tx, row)
