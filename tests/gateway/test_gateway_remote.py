@@ -252,6 +252,33 @@ def test_a_push_agent_without_a_worker_is_offline(site: Site, tmp_path: Path) ->
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "agent_service_unavailable")
 
 
+def test_a_repetition_is_answered_as_the_first_request_was_when_the_agent_has_gone(
+    site: Site, tmp_path: Path
+) -> None:
+    with site.raw() as client:
+        with running(lambda: worker(site.url, OWNER, "far", tmp_path)):
+            began = client.post("/agents/far/conversations", json={}).json()["data"]
+            talk = f"/agents/far/conversations/{began['conversation_id']}/messages"
+            paths = ("/agents/far/invoke", "/agents/far/tasks", talk)
+            body = {"message": "hello", "idempotency_key": "k"}
+            first = [client.post(path, json=body) for path in paths]
+            assert [each.status_code for each in first] == [200, 202, 202]
+            site.ended("far", first[1].json()["data"]["task_id"])
+        again = [client.post(path, json=body) for path in paths]
+        assert [each.status_code for each in again] == [200, 202, 202]
+        for one, other in zip(first, again, strict=True):
+            one, other = one.json()["data"], other.json()["data"]
+            assert {**one, "status": ""} == {**other, "status": ""}
+        for path in paths:
+            new = client.post(path, json={**body, "idempotency_key": "new"})
+            assert (new.status_code, new.json()["error"]["message"]) == (503, "agent is offline")
+            assert client.post(path, json={"message": "hello"}).status_code == 503
+        with running(lambda: worker(site.url, OWNER, "far", tmp_path)):
+            # What was refused has used up no key.
+            new = [client.post(path, json={**body, "idempotency_key": "new"}) for path in paths]
+            assert [each.status_code for each in new] == [200, 202, 202]
+
+
 def test_a_queue_agent_takes_one_at_a_time_and_work_waits_for_its_worker(site: Site, tmp_path: Path) -> None:
     def make() -> AgentWorker:
         return worker(site.url, OWNER, "line", tmp_path, mode="queue")

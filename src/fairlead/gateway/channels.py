@@ -211,7 +211,7 @@ class Channels:
             files: The same, with addresses to download them from.
 
         Raises:
-            Conflict: the conversation has ended; the key was used for another message.
+            Failure: the conversation has ended; the key was used for another message; the agent is not there.
         """
         await self._prune()
         sent = Sent(self._app.new_id(), writable(message), caller.owner, attachments, files, key)
@@ -248,8 +248,6 @@ class Channels:
 
     async def _asked(self, channel: Channel, agent: GatewayAgent, caller: Caller, sent: Sent) -> None:
         """Begin a turn with a message: both are written, or neither."""
-        if not agent.online(self._wall()):
-            raise sentinel("AgentOffline")
         turn = turns.Turn(
             agent,
             caller,
@@ -276,6 +274,8 @@ class Channels:
         def also(tx: Tx, task: Task) -> None:
             sent.time = task.created
             number = sent.enter(tx, channel)
+            if not agent.online(self._wall()):  # one that was sent before is known by now
+                raise sentinel("AgentOffline")
             about = {"channel": channel.id, "number": number, "task": task.id, "message": sent.id}
             tx.run(SQL.begin_turn, **about, generation=channel.generation)
 

@@ -30,12 +30,15 @@ async def invoke_agent(call: Call) -> Answer | Frames:
     turns.check(turn)
     if turn.continued:
         turn = await gateway.recorder.opened(turn)
-    if not agent.online(gateway.app.wall()):
-        raise sentinel("AgentOffline")
     key, again = None, None
     if body.get("idempotency_key") is not None:
         key = keyed(gateway, turn)
         again = await key.claimed()
+    if again is None and not agent.online(gateway.app.wall()):
+        offline = sentinel("AgentOffline")
+        if key is not None:
+            await key.settled(Ended(failure=offline))
+        raise offline
     if call.wants_events():
         frames = _frames(gateway, turn, key, again)
         await anext(frames)  # it has begun: whatever happens now, it is ended in order

@@ -5,7 +5,7 @@ A task here is a task of the engine. What only the gateway knows of it stands in
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from fairlead.gateway.entries import Entry
 from fairlead.gateway.invoke import context_of, files_of, key_of, metadata_of, text_of
 from fairlead.gateway.messages import Channel
 from fairlead.gateway.turns import Turn
+from fairlead.store import Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import truncated
 from fairlead.tasks.records import Task
@@ -46,8 +47,11 @@ async def submit(
         Failure: the agent is not there; the key was used for something else.
     """
     agent, caller = turn.agent, turn.caller
+    also: Callable[[Tx, Task], None] = gateway.entries.entering(agent.id, caller.owner)
     if not agent.online(gateway.app.wall()):
-        raise sentinel("AgentOffline")
+        if key is None:
+            raise sentinel("AgentOffline")
+        also = _refused  # a task that the key gave before is given all the same
     about: dict[str, Any] = {
         "agent": agent.id,
         "message": turn.message,
@@ -76,12 +80,17 @@ async def submit(
             user=caller.user,
             auth=caller.auth,
             surface="http",
-            also=gateway.entries.entering(agent.id, caller.owner),
+            also=also,
         )
     except Failure as failure:
         if key is not None and failure.kind is Kind.conflict:
             raise sentinel("Duplicate") from failure
         raise
+
+
+def _refused(tx: Tx, task: Task) -> None:
+    """Undo what is entered for an agent that is not there."""
+    raise sentinel("AgentOffline")
 
 
 async def entry_of(call: Call) -> Entry:
