@@ -20,6 +20,7 @@ from typing import Any
 
 import beeos_sdk as sdk
 import httpx
+import pytest
 import uvicorn
 
 from fairlead import App, Failure, Kind
@@ -117,6 +118,15 @@ def add_keys(app: App) -> None:
     add_key(app, OWNER, "k-owner", "local")
     add_key(app, STRANGER, "k-stranger", "stranger")
     add_key(app, SCOPED, "k-scoped", "local", '["echo"]')
+
+
+def store_away(patch: pytest.MonkeyPatch, app: App) -> None:
+    """Nothing can be read from the store until the patch is undone."""
+
+    async def away(*_: Any) -> Any:
+        raise Failure(Kind.unavailable, "The database is away.")
+
+    patch.setattr(app.store, "read", away)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from httpx_sse import connect_sse
 from fairlead import App, Failure
 from fairlead.gateway import AgentTurn, AgentWorker
 from gateway.agent_under_test import worker
-from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, store_away
 
 Serve = Callable[..., None]
 
@@ -118,6 +118,37 @@ def test_pieces_come_while_the_agent_is_still_at_work(site: Site, agent: AgentWo
     done = next(frames)
     assert (done["type"], done["text"], done["is_error"]) == ("done", "one two", False)
     assert list(frames) == []
+
+
+def test_a_stream_is_ended_in_order_when_the_store_goes_away(
+    site: Site, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/runtime/registrations"
+    with site.raw() as client, site.raw() as caller:
+        lease = {"leaseId": client.post(path, json={"name": "far"}).json()["data"]["leaseId"]}
+        body = {"message": "hello", "idempotency_key": "k"}
+        headers = {"Accept": "text/event-stream"}
+        with connect_sse(caller, "POST", "/agents/far/invoke", json=body, headers=headers) as source:
+            taken: list[Any] = []
+            while not taken:
+                asked = {**lease, "blockMs": 1000}
+                told = client.post(f"{path}/far/deliveries/read", json=asked).json()["data"]
+                taken = told["deliveries"]
+            say = f"{path}/far/deliveries/{taken[0]['deliveryId']}/say"
+            piece = {"type": "delta", "text": "half "}
+            assert client.post(say, json={**lease, "batch": "1", "events": [piece]}).status_code == 200
+            frames = source.iter_sse()
+            assert next(frames).json() == piece
+            store_away(monkeypatch, app)
+            client.post(say, json={**lease, "batch": "2", "events": [piece]})
+            *_, error, done = [each.json() for each in frames]
+            monkeypatch.undo()
+        assert (error["type"], error["code"], error["status_code"]) == (
+            "error",
+            "agent_service_unavailable",
+            503,
+        )
+        assert (done["type"], done["is_error"], "database" in str([error, done])) == ("done", True, False)
 
 
 def test_many_pieces_come_whole_and_in_order(site: Site, agent: AgentWorker) -> None:

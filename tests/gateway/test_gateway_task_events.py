@@ -19,7 +19,17 @@ from httpx_sse import connect_sse
 
 from fairlead import App
 from fairlead.tasks import ledger
-from gateway.site_under_test import OWNER, PATIENCE, Site, add_keys, await_server, build, process, serving
+from gateway.site_under_test import (
+    OWNER,
+    PATIENCE,
+    Site,
+    add_keys,
+    await_server,
+    build,
+    process,
+    serving,
+    store_away,
+)
 
 
 class Frame(NamedTuple):
@@ -149,6 +159,22 @@ def test_a_rejected_task_ends_as_refused(site: Site, app: App) -> None:
         last = read(site, "slow", id)[-2].data
         assert (last["type"], last["state"], last["stop_reason"]) == (type, "refused", "refused")
         assert site.tasks().get_task("slow", id).data.status == "rejected"
+
+
+def test_a_stream_says_that_it_ends_when_the_store_goes_away_and_is_read_on_later(
+    site: Site, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = site.create("slow", "cut")
+    site.seen("begun-cut")
+    path = f"/agents/slow/tasks/{id}/events"
+    with site.raw() as client, connect_sse(client, "GET", path) as source:
+        frames = source.iter_sse()
+        first = next(frames)
+        with monkeypatch.context() as patch:
+            store_away(patch, app)
+            site.leave("go-cut")
+            assert [(each.event, each.json()) for each in frames][-1] == ("end", {"reason": "stream_closed"})
+    assert read(site, "slow", id, f"?since={first.json()['offset']}")[-1].data == {"reason": "task_terminal"}
 
 
 def test_forgotten_pieces_are_told_of_once(site: Site, app: App) -> None:

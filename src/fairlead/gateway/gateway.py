@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from fairlead._json import encode
 from fairlead.actions import policy as checks
-from fairlead.failures import PIVOT, Failure, Kind, from_exception
+from fairlead.failures import Failure, from_exception
 from fairlead.failures import gateway as wire
-from fairlead.failures.failure import lookup
 from fairlead.failures.gateway import (
     AgentNotFound,
-    GatewayFailure,
     InvalidBody,
     InvalidParam,
     PayloadTooLarge,
@@ -34,7 +32,7 @@ from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Streams
-from fairlead.gateway.turns import in_time
+from fairlead.gateway.turns import for_callers, in_time
 from fairlead.outgoing import Guard
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
@@ -73,8 +71,6 @@ MODULES: Final = (
     "agent_mcp",
     "openapi",
 )
-#: Kinds of failures that are ours, and none of a caller's business.
-_OUR_OWN: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal, Kind.unserializable})
 Headers = tuple[tuple[bytes, bytes], ...]
 _REQUEST_ID: Final = re.compile(rb"[\w.:+/=-]{1,128}")
 #: Who comes without a key, where none is needed.
@@ -315,7 +311,7 @@ class Gateway:
         headers: Headers,
         exchange: Exchange,
     ) -> None:
-        failure = _told(failure)
+        failure = for_callers(failure)
         pause = wire.retry_after(failure)
         if pause is not None:
             headers = (*headers, (b"retry-after", b"%d" % pause))
@@ -327,14 +323,6 @@ class Gateway:
         if status == 401:
             headers = (*headers, (b"www-authenticate", b"Bearer"))
         await respond(exchange.send, status, encode(told), JSON, headers)
-
-
-def _told(failure: Failure) -> Failure:
-    """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
-    if isinstance(failure, GatewayFailure) or failure.kind not in _OUR_OWN:
-        return failure
-    report(f"The gateway could not serve a request: {failure.message}")
-    return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
 
 
 def routes() -> list[Route]:

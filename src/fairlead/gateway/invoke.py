@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead._json import encode
+from fairlead.failures import Failure
 from fairlead.failures import gateway as wire
 from fairlead.failures.gateway import AgentReplyError, InvalidBody, InvalidParam, MissingParam, sentinel
 from fairlead.gateway import recorder, turns
@@ -73,7 +74,8 @@ async def _frames(
             for told in _repeated(again):
                 yield told
             return
-        async with aclosing(recorder.recorded(gateway, turn)) as said:  # type: ignore[type-var]
+        taken = turns.to_its_end(recorder.recorded(gateway, turn))
+        async with aclosing(taken) as said:  # type: ignore[type-var]
             async for each in said:
                 if isinstance(each, Said):
                     if each.thought:
@@ -89,7 +91,8 @@ async def _frames(
         yield frame(wire.done_frame(failure, text=last.text, context_id=turn.context_id, redactor=redactor))
     finally:
         if key is not None and again is None:
-            await key.settled(last)
+            with suppress(Failure):  # the answer has been told, and is kept when the store is back
+                await key.settled(last)
 
 
 def _repeated(again: Mapping[str, Any]) -> list[bytes]:

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead.failures import Failure
-from fairlead.failures.gateway import InternalError, InvalidBody
+from fairlead.failures.gateway import InvalidBody
 from fairlead.gateway import recorder, turns
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LARGE, Answer, Call, Frames, Route
@@ -29,7 +28,6 @@ from fairlead.gateway.openai_words import (
 )
 from fairlead.gateway.streams import Streams
 from fairlead.gateway.turns import Ended, Said, Turn
-from fairlead.runtime.hooks import report
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
@@ -101,7 +99,8 @@ async def pieces(gateway: Gateway, turn: Turn, *, leaving: bool = True) -> Async
         leaving: Whether the turn leaves a task behind.
     """
     heard = False
-    async with aclosing(_taken(gateway, turn, leaving)) as events:  # type: ignore[type-var]
+    taken = recorder.recorded(gateway, turn) if leaving else turns.run(gateway, turn)
+    async with aclosing(turns.to_its_end(taken)) as events:  # type: ignore[type-var]
         async for each in events:
             if isinstance(each, Ended) and each.failure is None and (not heard or each.question is not None):
                 # An answer that is no text, or a question, comes whole.
@@ -109,20 +108,6 @@ async def pieces(gateway: Gateway, turn: Turn, *, leaving: bool = True) -> Async
             elif isinstance(each, Said):
                 heard = heard or bool(each.text)
             yield each
-
-
-async def _taken(gateway: Gateway, turn: Turn, leaving: bool) -> AsyncIterator[Said | Ended]:
-    """A turn. Whatever happens is told as its end: who reads a stream has no other way to hear of it."""
-    running = recorder.recorded(gateway, turn) if leaving else turns.run(gateway, turn)
-    try:
-        async with aclosing(running) as events:  # type: ignore[type-var]
-            async for each in events:
-                yield each
-    except Failure as failure:
-        yield Ended(failure=failure)
-    except Exception as exc:
-        report("The gateway failed in a stream.")
-        yield Ended(failure=InternalError(cause=exc))
 
 
 async def _frames(gateway: Gateway, turn: Turn, about: dict[str, Any], usage: bool) -> AsyncIterator[bytes]:

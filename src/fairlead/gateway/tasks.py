@@ -181,19 +181,24 @@ async def frames(gateway: Gateway, entry: Entry, since: int) -> AsyncIterator[by
         yield messages.end()
         return
     over = task.state.final
-    async with aclosing(gateway.tasks.bus.tail(task, after, True)) as events:  # type: ignore[type-var]
-        async for event in events:
-            if event.type == "truncated":
-                if not told:
-                    yield messages.truncated(event, since)
-            elif (over := event.type == "terminal") and not task.state.final:
-                # How it ended stands in the task itself.
-                task = await gateway.app.store.read(lambda tx: ledger.find(tx, entry.task.id)) or task
-            told = True
-            message = channel.message_of(event, task)
-            if message is not None:
-                yield messages.sse(message)
-    yield messages.end("task_terminal" if over else "channel_closed")
+    try:
+        async with aclosing(gateway.tasks.bus.tail(task, after, True)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if event.type == "truncated":
+                    if not told:
+                        yield messages.truncated(event, since)
+                elif (over := event.type == "terminal") and not task.state.final:
+                    # How it ended stands in the task itself.
+                    task = await gateway.app.store.read(lambda tx: ledger.find(tx, entry.task.id)) or task
+                told = True
+                message = channel.message_of(event, task)
+                if message is not None:
+                    yield messages.sse(message)
+        reason = "task_terminal" if over else "channel_closed"
+    except Failure:
+        # The store is away. Readers come back later and go on from where they are.
+        reason = "stream_closed"
+    yield messages.end(reason)
 
 
 def _last(channel: Channel, task: Task) -> messages.Message:

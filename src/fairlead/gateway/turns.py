@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from fairlead._json import dumps, loads
 from fairlead.actions import Action
 from fairlead.agents.running import HISTORY, TRANSCRIPT
-from fairlead.failures import Failure, Kind
+from fairlead.failures import PIVOT, Failure, Kind
 from fairlead.failures import action as action_wire
+from fairlead.failures.failure import lookup
 from fairlead.failures.gateway import (
     AgentNotFound,
     AgentReplyError,
     Forbidden,
+    GatewayFailure,
+    InternalError,
     InvalidBody,
     RateLimited,
     sentinel,
@@ -25,6 +28,7 @@ from fairlead.failures.gateway import (
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import Caller
 from fairlead.runtime.clock import random_id
+from fairlead.runtime.hooks import report
 from fairlead.surfaces.http.disconnect import carried_on
 from fairlead.surfaces.talking import CONVERSATION
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Kinds of failures that are ours, and none of a caller's business.
+_OUR_OWN: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal, Kind.unserializable})
 #: Keys of a message's metadata that only the gateway may set.
 RESERVED: Final = frozenset({"protocol", "caller_owner_id", "target_agent_id", "delivery_principal"})
 
@@ -165,6 +171,27 @@ async def run(
     async with aclosing(taken) as said:  # type: ignore[type-var]
         async for each in said:
             yield each
+
+
+async def to_its_end(taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said | Ended]:
+    """A turn. Whatever happens is told as its end: who reads a stream has no other way to hear of it."""
+    try:
+        async with aclosing(taken) as said:  # type: ignore[type-var]
+            async for each in said:
+                yield each
+    except Failure as failure:
+        yield Ended(failure=for_callers(failure))
+    except Exception as exc:
+        report("The gateway failed in a stream.")
+        yield Ended(failure=InternalError(cause=exc))
+
+
+def for_callers(failure: Failure) -> Failure:
+    """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
+    if isinstance(failure, GatewayFailure) or failure.kind not in _OUR_OWN:
+        return failure
+    report(f"The gateway could not serve a request: {failure.message}")
+    return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
 
 
 async def _local(
