@@ -331,6 +331,8 @@ def test_messages_are_read_page_by_page(site: Site) -> None:
             break
     assert offsets == sorted(set(offsets))
     assert len(offsets) >= 3
+    beyond = tasks.list_task_messages("talker", id, since=1000).data
+    assert (beyond.messages, beyond.latest_offset, beyond.next_since) == ([], whole.latest_offset, "1000")
     with site.raw() as client:
         for query in ("limit=0", "limit=501", "since=-1", "since=x"):
             assert client.get(f"/agents/talker/tasks/{id}/messages?{query}").status_code == 400, query

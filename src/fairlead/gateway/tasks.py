@@ -290,7 +290,7 @@ async def list_task_messages(call: Call) -> Answer:
     limit = call.number("limit", 200, 1, 500)
     pieces = call.flag("include_deltas")
     entry = await entry_of(call)
-    task, seen, more = entry.task, since, False
+    latest, seen, more = entry.task.latest + 1, since, False
     found: list[messages.Message] = []
     async with aclosing(_log(call.gateway, entry, since)) as log:  # type: ignore[type-var]
         async for message in log:
@@ -300,7 +300,8 @@ async def list_task_messages(call: Call) -> Answer:
                     break
                 found.append(message)
             seen = message["offset"]
-    told = {"messages": found, "latest_offset": max(task.latest + 1, seen), "has_more": more}
+            latest = max(latest, seen)
+    told = {"messages": found, "latest_offset": latest, "has_more": more}
     return Answer({**told, "next_since": str(seen)})
 
 
