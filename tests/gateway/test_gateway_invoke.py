@@ -36,7 +36,7 @@ def stream(site: Site, agent: str, message: str = "hello", **body: Any) -> list[
     headers = {"Accept": "text/event-stream"}
     answer = site.agents().invoke_agent_without_preload_content(agent, request, _headers=headers)
     assert answer.status == 200, answer.read()
-    pieces = answer.read().decode().split("\n\n")
+    pieces = answer.read().decode().replace(": ping\n", "").split("\n\n")
     assert pieces.pop() == ""
     assert all(piece.startswith("data: ") and "\n" not in piece for piece in pieces)
     return [json.loads(piece.removeprefix("data: ")) for piece in pieces]
@@ -122,6 +122,24 @@ def test_a_stream_is_pieces_and_one_end(site: Site) -> None:
     for each in pieces:
         sdk.InvokeAgentSSEDelta.from_dict(each)
     sdk.InvokeAgentSSEDone.from_dict(done)
+
+
+def test_a_silent_stream_gives_signs_of_life(site: Site) -> None:
+    headers = {"Accept": "text/event-stream"}
+    request = sdk.InvokeAgentRequest(message="sdk")
+    answer = site.agents().invoke_agent_without_preload_content("slow", request, _headers=headers)
+    assert answer.read(14) == b": ping\n: ping\n"
+    site.leave("go-sdk")
+    *_, done, end = answer.read().decode().split("\n\n")
+    assert (json.loads(done.partition("data: ")[2])["text"], end) == ("done sdk", "")
+    with site.raw() as client:
+        url = f"{site.url}/a2a/slow/v1/invoke"
+        with client.stream("POST", url, json={"message": "plain"}, headers=headers) as plain:
+            lines = plain.iter_lines()
+            assert next(lines) == ": ping"
+            site.leave("go-plain")
+            said = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data")]
+    assert (said[-1]["type"], said[-1]["text"]) == ("agent_reply", "done plain")
 
 
 def test_thoughts_are_apart_from_the_answer(site: Site) -> None:

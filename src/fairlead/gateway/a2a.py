@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead._json import loads
@@ -61,7 +62,7 @@ async def invoke_plainly(call: Call) -> Answer | Frames:
     """Ask an agent without JSON-RPC: what an invoke does, in the words of this address."""
     answer = await invoke_agent(call)
     if isinstance(answer, Frames):
-        return Frames(_plain(answer.frames))
+        return replace(answer, frames=_plain(answer.frames))
     return Answer({"message": "ok", **answer.data}, flat=True)
 
 

@@ -74,6 +74,8 @@ class Frames:
 
     frames: AsyncIterator[bytes]
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    #: Seconds of silence after which there is a sign of life, where the frames have none of their own.
+    every: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

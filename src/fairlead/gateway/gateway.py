@@ -31,7 +31,7 @@ from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
 from fairlead.gateway.routing import Match, Router
-from fairlead.gateway.streams import Streams
+from fairlead.gateway.streams import Beats, Streams
 from fairlead.gateway.turns import for_callers, in_time
 from fairlead.outgoing import Guard
 from fairlead.runtime import App
@@ -349,10 +349,16 @@ async def _stream(answer: Frames, headers: Headers, receive: Receive, send: Send
         await send(
             {"type": "http.response.start", "status": 200, "headers": [*begun, *headers, *answer.headers]}
         )
-        async with aclosing(answer.frames) as frames:  # type: ignore[type-var]
-            async for frame in frames:
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        beats = None if answer.every is None else Beats(send, answer.every)
+        sent = send if beats is None else beats.send
+        try:
+            async with aclosing(answer.frames) as frames:  # type: ignore[type-var]
+                async for frame in frames:
+                    await sent({"type": "http.response.body", "body": frame, "more_body": True})
+            await sent({"type": "http.response.body", "body": b""})
+        finally:
+            if beats is not None:
+                beats.stop()
 
     await while_connected(sending(), receive)
 

@@ -43,7 +43,7 @@ async def invoke_agent(call: Call) -> Answer | Frames:
     if call.wants_events():
         frames = _frames(gateway, turn, key, again)
         await anext(frames)  # it has begun: whatever happens now, it is ended in order
-        return Frames(frames)
+        return Frames(frames, every=gateway.streams.every)
     if again is not None:
         return Answer(again)
     last: Ended | None = None

@@ -7,12 +7,14 @@ It knows nothing of what is said.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from fairlead.gateway.call import Caller
 from fairlead.gateway.key_watch import KeyWatch
+from fairlead.surfaces.http.asgi import Message, Send
 
 #: What tells proxies and clients that the stream is alive. Readers skip it. No empty line ends it: some readers
 #: take that for the end of an event that has nothing in it.
@@ -98,6 +100,45 @@ class _Stream:
         self.refused = True
         if self.following is not None:
             self.following.cancel()
+
+
+class Beats:
+    """Sends frames, and signs of life while there are none. To a stream that is never silent it costs a timer."""
+
+    __slots__ = ("_beat", "_every", "_last", "_loop", "_send", "_timer")
+
+    def __init__(self, send: Send, every: float) -> None:
+        self._send = send
+        self._every = every
+        self._loop = asyncio.get_running_loop()
+        #: When something was last sent; never silent while something is being sent.
+        self._last = self._loop.time()
+        self._beat: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(every, self._look)
+
+    async def send(self, message: Message) -> None:
+        beat, self._beat = self._beat, None
+        if beat is not None:
+            await beat  # one after the other
+        self._last = math.inf
+        await self._send(message)
+        self._last = self._loop.time()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def _look(self) -> None:
+        left = self._every - (self._loop.time() - self._last)
+        if left <= 0:
+            self._last = math.inf
+            self._beat = asyncio.ensure_future(self._say())
+        self._timer = self._loop.call_later(left if 0 < left < self._every else self._every, self._look)
+
+    async def _say(self) -> None:
+        await self._send({"type": "http.response.body", "body": BEAT, "more_body": True})
+        self._last = self._loop.time()
 
 
 async def _next(frames: AsyncIterator[bytes]) -> bytes:
