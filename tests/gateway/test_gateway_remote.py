@@ -306,8 +306,8 @@ def test_a_repetition_is_answered_as_the_first_request_was_when_the_agent_has_go
             assert client.post(path, json={"message": "hello"}).status_code == 503
         with running(lambda: worker(site.url, OWNER, "far", tmp_path)):
             # What was refused has used up no key.
-            new = [client.post(path, json={**body, "idempotency_key": "new"}) for path in paths]
-            assert [each.status_code for each in new] == [200, 202, 202]
+            taken = [client.post(path, json={**body, "idempotency_key": "new"}) for path in paths]
+            assert [each.status_code for each in taken] == [200, 202, 202]
 
 
 def test_a_queue_agent_takes_one_at_a_time_and_work_waits_for_its_worker(site: Site, tmp_path: Path) -> None:
