@@ -126,8 +126,9 @@ class Beats:
 
     def stop(self) -> None:
         self._timer.cancel()
-        if self._beat is not None:
-            self._beat.cancel()
+        beat, self._beat = self._beat, None
+        if beat is not None and not beat.cancel() and not beat.cancelled():
+            beat.exception()  # whoever reads is gone: nobody else has to hear of it
 
     def _look(self) -> None:
         left = self._every - (self._loop.time() - self._last)
