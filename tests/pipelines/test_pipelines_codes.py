@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead import App, Failure
-from fairlead.agents.models.model import Reply
+from fairlead.agents.models.model import Message, Reply, Request
 from fairlead.agents.models.script import ScriptModel
 from fairlead.failures import catalogue
 from fairlead.failures import runtime as wire
@@ -18,6 +18,7 @@ from fairlead.pipelines.apps import load, options_for
 from fairlead.pipelines.checking import check_text, require
 from fairlead.pipelines.dispatching import Dispatcher
 from fairlead.pipelines.host import Host
+from fairlead.pipelines.models import ClaudeCode
 from fairlead.pipelines.problems import CheckError, Source
 from fairlead.pipelines.processes import ports
 from fairlead.pipelines.program import Process
@@ -276,6 +277,16 @@ async def _claude_code_error(tmp_path: Path) -> Failure:
     assert main is not None
     environ = {**os.environ, "FAIRLEAD_CLAUDE_CODE": str(program)}
     return await told(run_all(main, ["hi"], Host(environ=environ)))
+
+
+async def test_what_a_coding_agent_costs_counts_for_the_budget(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    answer = '{"result": "done", "usage": {"input_tokens": 5}, "total_cost_usd": 0.75}'
+    program.write_text(f"#!/bin/sh\ncat >/dev/null\necho '{answer}'\n")
+    program.chmod(0o755)
+    model = ClaudeCode("x", str(program), dict(os.environ))
+    reply = await model.reply(Request((Message("user", "hi"),)))
+    assert (reply.text, reply.usage.input, reply.usage.cost) == ("done", 5, 0.75)
 
 
 @pytest.mark.parametrize("name", CAUSES)

@@ -374,7 +374,7 @@ def _first_look(text: str) -> re.Match[str] | None:
     global _suspicious
     # Every branch begins with a literal, which lets the engine skip along the text: four times as fast.
     _suspicious = re.compile(
-        r":|=|_|-|</|\([\"'b]|eyJ|AKIA|ASIA|AGPA|AROA|AIza|b(?i:earer|asic)|B(?i:earer|asic)"
+        r":|=|_|-|</|\([\"'b]|eyJ|AKIA|ASIA|AGPA|AROA|AIza|SG\.|ya29\.|b(?i:earer|asic)|B(?i:earer|asic)"
     ).search
     return _suspicious(text)
 
@@ -488,6 +488,8 @@ def _shape() -> re.Pattern[str]:
         r"|(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}+|AIza[\w\-]{20,}+"
         r"|npm_[A-Za-z0-9]{20,}+|pypi-(?:Ag[\w\-]{8,}+|[A-Za-z0-9_]{24,}+)|hf_[A-Za-z0-9]{20,}+|oag_[0-9a-f]{16,}+"
         r"|flk_[A-Za-z0-9]{12}_[A-Za-z0-9]{12,}+"
+        r"|whsec_[\w+/=\-]{16,}+|SG\.[\w\-]{16,}+\.[\w\-]{16,}+|ya29\.[\w\-]{16,}+|do[opr]_v1_[0-9a-f]{16,}+"
+        r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{16,}+|gls[ac]_\w{16,}+|dckr_pat_[\w\-]{12,}+"
         r")"
     )
 

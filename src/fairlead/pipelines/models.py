@@ -107,5 +107,6 @@ class ClaudeCode(_Whole):
         except (ValueError, KeyError, TypeError) as error:
             raise ClaudeCodeError("The coding agent's answer cannot be read.", cause=error) from error
         usage = told.get("usage") or {}
-        counted = Usage(int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0)))
+        read, written = (int(usage.get(name, 0)) for name in ("input_tokens", "output_tokens"))
+        counted = Usage(read, written, cost=float(told.get("total_cost_usd") or 0))
         return Reply(str(text), usage=counted, model=self.name)
