@@ -43,7 +43,7 @@ def main() -> int:
             print(f"{connections()} connections")
             fleet.network.cut("worker0", "database")
             worker.kill()
-            until(lambda: connections() == 0, f"the database still has {connections()} connections", 30)
+            until(lambda: connections() == 0, f"the database still has {connections()} connections", 60)
     finally:
         fleet.remove()
         shutil.rmtree(folder, ignore_errors=True)

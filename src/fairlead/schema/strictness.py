@@ -158,7 +158,10 @@ def _refusing(node: Core) -> Callable[[Any], Any] | None:
     """What refuses the values that pydantic takes for a shape beyond those that the shape's JSON Schema tells of."""
     if "ref" in node:
         return None
-    if node["type"] == "lax-or-strict" and _instances(node["strict_schema"]).__module__ == "ipaddress":
+    if (
+        node["type"] == "lax-or-strict"
+        and getattr(_instances(node["strict_schema"]), "__module__", "") == "ipaddress"
+    ):
         return _no_number_for_address
     if node["type"] == "json-or-python" and _instances(node) in (Sequence, typing.Sequence):
         return _no_text_for_sequence
