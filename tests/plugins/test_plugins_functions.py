@@ -100,7 +100,10 @@ async def test_functions_may_stand_in_indexes_views_and_checks(host: Host) -> No
     assert (await host.exec("INSERT INTO t VALUES ('x')"))["error"] == "database_error"
 
 
-async def test_a_library_that_shows_nothing_of_its_inside_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_library_that_shows_nothing_of_its_inside_is_used_as_it_is_and_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     connection = bounded(str(tmp_path / "none.so"), lambda: dbapi2.connect(":memory:"))
     assert connection.execute("SELECT instr('ab', 'b')").fetchone() == (2,)
     connection.close()
+    assert "may take long" in caplog.text

@@ -8,11 +8,14 @@ texts at a zero. LIKE and GLOB stay SQLite's, so that they use indexes, and take
 from __future__ import annotations
 
 import ctypes
+import logging
 import re
 import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeVar
+
+logger = logging.getLogger("fairlead.plugins")
 
 T = TypeVar("T")
 #: Bytes of a pattern of LIKE and GLOB.
@@ -45,12 +48,8 @@ class TooLarge(Exception):
 
 def bounded(library: str, connect: Callable[[], T]) -> T:
     """A connection that `connect` opens with the SQLite in a library, with these functions in place of its own."""
-    try:
-        native = _native(library)
-    except (OSError, AttributeError):
-        # A library that shows nothing of its inside: its own functions have to do.
-        return connect()
-    return native.bounded(connect)
+    native = _native(library)
+    return connect() if native is None else native.bounded(connect)
 
 
 def instr(text: bytes, sought: bytes, is_text: bool) -> int:
@@ -245,5 +244,9 @@ class _Native:
 
 
 @cache
-def _native(library: str) -> _Native:
-    return _Native(library)
+def _native(library: str) -> _Native | None:
+    try:
+        return _Native(library)
+    except (OSError, AttributeError):
+        logger.warning("%s shows nothing of its inside: SQL functions of plugins may take long.", library)
+        return None
