@@ -26,7 +26,6 @@ from fairlead.gateway.openai_words import (
     said,
     usage_of,
 )
-from fairlead.gateway.streams import Streams
 from fairlead.gateway.turns import Ended, Said, Turn
 
 if TYPE_CHECKING:
@@ -69,7 +68,8 @@ async def create_chat_completion(call: Call) -> Answer | Frames:
         options = body.get("stream_options") or {}
         if not isinstance(options, dict):
             raise InvalidBody("stream_options must be an object.", field="stream_options")
-        return Frames(beating(gateway, _frames(gateway, turn, about, bool(options.get("include_usage")))))
+        frames = _frames(gateway, turn, about, bool(options.get("include_usage")))
+        return Frames(frames, every=gateway.streams.every)
     last = await recorder.whole(gateway, turn)
     if last.failure is not None:
         raise last.failure
@@ -85,11 +85,6 @@ def flag_of(body: dict[str, Any], name: str) -> bool:
     if given is not None and type(given) is not bool:
         raise InvalidBody(f"{name} must be true or false.", field=name)
     return bool(given)
-
-
-def beating(gateway: Gateway, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Frames with signs of life between them. A server that is about to stop waits for them, as for any answer."""
-    return Streams(gateway.streams.every).kept(frames, b"")
 
 
 async def pieces(gateway: Gateway, turn: Turn, *, leaving: bool = True) -> AsyncIterator[Said | Ended]:

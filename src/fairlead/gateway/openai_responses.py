@@ -21,7 +21,7 @@ from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LARGE, Answer, Call, Frames, Route
 from fairlead.gateway.entries import MARK, Entry
 from fairlead.gateway.invoke import metadata_of, text_of
-from fairlead.gateway.openai import beating, flag_of, pieces
+from fairlead.gateway.openai import flag_of, pieces
 from fairlead.gateway.openai_words import (
     LONGEST_WAIT,
     agent_of,
@@ -78,7 +78,7 @@ async def create_response(call: Call) -> Answer | Frames:
     check(body)
     asked = await _asked(call, agent, body)
     if flag_of(body, "stream"):
-        return Frames(beating(gateway, _frames(gateway, asked)))
+        return Frames(_frames(gateway, asked), every=gateway.streams.every)
     taking = recorder.whole if asked.store else turns.whole
     last = await taking(gateway, asked.turn)
     if last.failure is not None:
