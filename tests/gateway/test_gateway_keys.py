@@ -278,8 +278,8 @@ def test_a_key_that_calls_too_often_is_told_to_wait(here: Here) -> None:
     assert here.get("/agents", other).status_code == 200
 
 
-def test_one_caller_leaves_half_of_the_places_to_others(app: App, tmp_path: Path) -> None:
-    with serving(app.http(gateway={"most": 6})) as url, ExitStack() as open_streams:
+def test_one_caller_leaves_a_quarter_of_the_places_to_others(app: App, tmp_path: Path) -> None:
+    with serving(app.http(gateway={"most": 4})) as url, ExitStack() as open_streams:
         site = Site(url, tmp_path)
         with site.raw(OWNER) as owner, site.raw(STRANGER) as stranger:
             owner.patch("/agents/echo", json={"visibility": "public"})

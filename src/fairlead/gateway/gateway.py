@@ -86,7 +86,7 @@ class GatewayOptions(TypedDict, total=False):
     resolve_context: Sequence[Resolver]
     #: Requests of one caller to one endpoint in a minute.
     per_minute: int
-    #: Blocking calls and streams at once, half of them of one owner; past that, callers are told to come back.
+    #: Blocking calls and streams at once, three quarters of them of one owner; past that, callers come back later.
     most: int
     #: Where webhooks may go; by default, no address of this machine or its network.
     guard: Guard
@@ -124,10 +124,10 @@ class Gateway:
         self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
         #: Seconds that a request's body may take: whoever is slow takes a place that others could have.
         self.patience = 60.0
-        #: Requests that are being served, and those of each owner: one leaves half of the places to others.
+        #: Requests that are being served, and those of each owner: one leaves a quarter of the places to others.
         self.in_flight = 0
         self._held: dict[str, int] = {}
-        self._most_held = max(1, self.most // 2)
+        self._most_held = max(1, self.most * 3 // 4)
         #: Streams that stay open.
         heartbeat = options.get("heartbeat", 15.0)
         self.streams = Streams(heartbeat, KeyWatch(app, heartbeat))
