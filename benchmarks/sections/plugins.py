@@ -1,7 +1,5 @@
 """What it costs that a plugin has a process of its own: calls, host calls, SQL and the start."""
 
-from dataclasses import replace
-
 from environments import PLUGINS
 from report import Section, micros, millis, percent, times
 from rounds import Contender, Failures, Pace, Timing, contest, workers
@@ -22,8 +20,6 @@ GROUPS = [
     {PLAIN: "plain_insert", SQL: "plugin_insert", SQL_HERE: "in_process_insert"},
     {INTERPRETER: "bare_start", START: "helper_start"},
 ]
-#: Times as long as usual inserts are made at a stretch.
-_LONGER = 10
 MOST_PIPES, LEAST_A_SECOND, MOST_CTYPES, LEAST_SQL, MOST_STARTS = 3.0, 8_000, 2.0, 0.6, 1.5
 
 WHAT = """\
@@ -32,7 +28,7 @@ In its own process it stands behind the whole fence; the limit is an interpreter
 In ours it is beside the bare function by ctypes, which encodes, copies and frees the same strings.
 Called from the loop it runs on a thread, since native code may block.
 Rows are inserted by single statements into an encrypted database, by the plugin and by SQLCipher's own module,
-in batches of a tenth of a second and longer, both with the same safety; the module's pages are as it makes them.
+both with the same safety; the module's pages are as it makes them.
 A helper's start counts from nothing to a plugin that has said what it is, and its end is counted, too."""
 
 
@@ -43,9 +39,7 @@ def measure(pace: Pace, failures: Failures) -> Section:
     for group in GROUPS:
         contenders = [Contender(name, "contenders.plugins", maker, PLUGINS) for name, maker in group.items()]
         with workers(contenders, failures) as running:
-            # Two that were asleep until their batch came are not on cores of their own at once.
-            long = replace(pace, batch_seconds=_LONGER * pace.batch_seconds) if PLAIN in group else pace
-            timings = contest(running, long)
+            timings = contest(running, pace)
         base = timings.get(next(iter(group)))
         for name, timing in timings.items():
             cost = times(timing.cost(base)) if base else "-"
