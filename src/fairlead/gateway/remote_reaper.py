@@ -7,12 +7,12 @@ away: then nobody could renew.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from fairlead._json import loads
 from fairlead.failures import Failure
 from fairlead.gateway.agents import SQL as AGENTS_SQL
+from fairlead.gateway.looking import Looking
 from fairlead.gateway.registration import LEASE, LOST, SLACK, SQL, lose
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
@@ -28,26 +28,14 @@ _GAP: Final = 5.0
 _JUMP: Final = 2.0
 
 
-class Reaper:
+class Reaper(Looking):
     """Looks every second."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._looking: asyncio.Task[None] | None = None
         #: Since when it has looked without a gap, and when it last did: by the steady clock, and by that on the wall.
         self._steady = self._last = app.clock.monotonic()
         self._wall = app.wall()
-
-    def start(self) -> None:
-        """Begin, on the event loop that runs."""
-        self._looking = asyncio.ensure_future(self._look())
-
-    async def stop(self) -> None:
-        looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
 
     async def _look(self) -> None:
         failed = False

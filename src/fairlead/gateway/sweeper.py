@@ -6,11 +6,11 @@ Every process of an app may do it; they share it.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from fairlead.failures import Failure
 from fairlead.gateway.entries import START, sweep
+from fairlead.gateway.looking import Looking
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
 
@@ -20,24 +20,12 @@ LOOK: Final = 60.0
 _BREATH: Final = 0.02
 
 
-class Sweeper:
+class Sweeper(Looking):
     """Looks every minute, and then goes on until nothing old is left."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._swept = START
-        self._looking: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, on the event loop that runs."""
-        self._looking = asyncio.ensure_future(self._look())
-
-    async def stop(self) -> None:
-        looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
 
     async def _look(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from fairlead.failures import Issue
 from fairlead.schema.compiled import Invalid
+from fairlead.schema.nodes import nodes
 
 #: Members of one list or object that may share a hash.
 _MOST: Final = 1_000
@@ -25,18 +26,13 @@ _FLOOD: Final = Issue(
 
 def is_open_to_floods(core: Any) -> bool:
     """Whether a core schema makes sets, or maps whose keys are no texts."""
-    waiting = [core]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list | tuple):
-            waiting += each
-        elif isinstance(each, dict):
-            is_set = each.get("type") in ("set", "frozenset")
-            hashed = each.get("items_schema" if is_set else "keys_schema")
-            if (is_set or hashed is not None) and (hashed or {}).get("type") != "str":
-                return True
-            waiting += each.values()
-    return False
+    return any(_hashes(node) for node in nodes(core))
+
+
+def _hashes(node: dict[str, Any]) -> bool:
+    is_set = node.get("type") in ("set", "frozenset")
+    hashed = node.get("items_schema" if is_set else "keys_schema")
+    return (is_set or hashed is not None) and (hashed or {}).get("type") != "str"
 
 
 def guarded(validate: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -16,6 +16,7 @@ from pydantic_core import PydanticKnownError, core_schema
 
 from fairlead.schema.enums import exact
 from fairlead.schema.jsonable import jsonable
+from fairlead.schema.nodes import nodes
 
 Core = dict[str, Any]
 
@@ -60,16 +61,7 @@ def tighten(core: Mapping[str, Any], *, closed: bool = True) -> Core:
 
 def has_models(core: Any) -> bool:
     """Whether a core schema has models in it."""
-    waiting = [core]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list | tuple):
-            waiting += each
-        elif isinstance(each, dict):
-            if each.get("type") == "model":
-                return True
-            waiting += each.values()
-    return False
+    return any(node.get("type") == "model" for node in nodes(core))
 
 
 def _tighten(node: Mapping[str, Any], how: _How) -> Core:
