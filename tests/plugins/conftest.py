@@ -12,13 +12,24 @@ import pytest
 
 from fairlead.plugins.inprocess import InProcessRunner
 from fairlead.plugins.process import ProcessRunner
+from fairlead.store import open_store
 from plugins.native_kit import SOURCES, Answering, compile_c
+from plugins.plugin_host import Host
 
 
 class Compiled(Protocol):
     """Compiles a plugin of `tests/plugins/c`, once for each set of options."""
 
     def __call__(self, name: str, *options: str) -> Path: ...
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    """A host whose store is a file of the test's own."""
+    with open_store(url=f"sqlite:///{tmp_path}/store.db") as store:
+        host = Host(store, tmp_path)
+        yield host
+        await host.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,6 @@ from fairlead.plugins.delivery import (
     is_reconnect,
 )
 from fairlead.plugins.identity import parsed
-from fairlead.store import open_store
 from plugins.plugin_host import ANN, BOB, Host
 
 PATIENCE = 20.0
@@ -74,14 +72,6 @@ class Plugin:
     def since(self) -> list[tuple[str | None, str, str]]:
         told, self.told = self.told, []
         return told
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    with open_store(url=f"sqlite:///{tmp_path}/store.db") as store:
-        host = Host(store, tmp_path)
-        yield host
-        await host.close()
 
 
 @pytest.fixture

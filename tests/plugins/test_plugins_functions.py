@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from sqlcipher3 import _sqlite3, dbapi2  # type: ignore[import-untyped]
 
 from fairlead.plugins import database_functions
 from fairlead.plugins.database_functions import bounded
-from fairlead.store import open_store
 from plugins.plugin_host import Host
 
 PATIENCE = 20.0
@@ -26,14 +24,6 @@ CALLS = (
     "unhex(?, ?)",
 )
 ODD = (None, 7, -1.5, 1e100, b"", b"a\0b", "", "\0", "a", "é", "0a 0B", " ")
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    with open_store(url=f"sqlite:///{tmp_path}/store.db") as store:
-        host = Host(store, tmp_path)
-        yield host
-        await host.close()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from fairlead.plugins.warnings import KEPT, MOST_TOLD, UNKNOWN, Warned, Warnings
-from fairlead.store import open_store
 from plugins.plugin_host import Host
 
 
@@ -69,14 +65,6 @@ def test_a_warning_is_told_in_one_place(caplog: pytest.LogCaptureFixture) -> Non
     Warnings().once("a", "dispatch", "invalid", "to the program's log")
     Warnings(lambda warned: None).once("a", "dispatch", "invalid", "to insights")
     assert [record.getMessage() for record in caplog.records] == ["a: to the program's log"]
-
-
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    with open_store(url=f"sqlite:///{tmp_path}/store.db") as store:
-        host = Host(store, tmp_path)
-        yield host
-        await host.close()
 
 
 async def test_a_stream_without_a_callback_warns_once(host: Host) -> None:
