@@ -112,6 +112,7 @@ async def test_a_soak_with_kills_in_between_leaves_nothing_behind(toy: Path) -> 
     assert done["terminated"] < CALLS / 10
     assert len(exits) == kills + 1
     assert [exit.reason for exit in exits[-1:]] == ["stopped"]
-    assert held() == before
+    # Threads of other tests may have ended meanwhile.
+    assert all(now <= then for now, then in zip(held(), before, strict=True))
     assert resident() - memory < 20_000_000
     assert scratch() == folders
