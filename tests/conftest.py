@@ -17,11 +17,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from brisk import hurry
-from fairlead.store import Store
+from fairlead.store import Store, open_store
 from servers import Nats, NatsCluster, Postgres
 
-# How quickly examples are made says something of the machine, and nothing of the code.
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How quickly examples are made says something of the machine, and nothing of the code. `make fuzz` makes many more.
+settings.register_profile(
+    "here", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("here")
 
 hurry()
@@ -115,11 +117,19 @@ def _databases(postgres: Postgres) -> Iterator[Callable[[str], object]]:
         yield lambda statement: connection.execute(statement.encode())
 
 
+@pytest.fixture(scope="session")
+def _made(postgres: Postgres, _databases: Callable[[str], object]) -> str:
+    """A database that has its tables, of which tests get copies: making them takes longer than most tests."""
+    _databases("CREATE DATABASE made")
+    open_store(url=postgres.url("made")).close()
+    return "made"
+
+
 @pytest.fixture
-def postgres_url(postgres: Postgres, _databases: Callable[[str], object]) -> Iterator[str]:
-    """The address of an empty database of the test's own."""
+def postgres_url(postgres: Postgres, _databases: Callable[[str], object], _made: str) -> Iterator[str]:
+    """The address of a database of the test's own, with tables and nothing in them."""
     name = f"test_{next(_numbers)}"
-    _databases(f"CREATE DATABASE {name}")
+    _databases(f"CREATE DATABASE {name} TEMPLATE {_made}")
     yield postgres.url(name)
     _databases(f"DROP DATABASE {name} WITH (FORCE)")
 

@@ -493,13 +493,11 @@ def test_strangers_are_counted_by_their_line_and_not_by_each_of_its_addresses(tm
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "part", ["agents", "tasks", "webhooks", "files", "conversations", "api-keys", "runtime", "admin"]
-)
-def test_schemathesis_finds_nothing(part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", ["agents tasks webhooks files", "conversations api-keys admin", "runtime"])
+def test_schemathesis_finds_nothing(parts: str, tmp_path: Path) -> None:
     app = build(f"sqlite:///{tmp_path}/store.db", tmp_path)
     try:
         with served(app) as (url, key):
-            attack(url, key, tmp_path, ["--include-tag", part])
+            attack(url, key, tmp_path, [f"--include-tag={part}" for part in parts.split()])
     finally:
         app.store.close()

@@ -26,3 +26,9 @@ def other() -> Iterator[Callable[..., Other]]:
     yield start
     for each in started:
         each.remove()
+
+
+@pytest.fixture(scope="session")
+def _made() -> str:
+    """Databases are empty here: their tables are what is tested."""
+    return "template1"

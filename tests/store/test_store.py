@@ -416,6 +416,4 @@ def test_nothing_is_left_open(store_url: str) -> None:
 
     use()
     # What others do in this process comes and goes; what is left open is left open each time.
-    rounds = [grown() for _ in range(5)]
-    assert min(files for files, _ in rounds) <= 0
-    assert min(threads for _, threads in rounds) <= 0
+    assert any(max(grown()) <= 0 for _ in range(5))

@@ -20,6 +20,12 @@ EVENT = Statement.of(
 Cli = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def _made() -> str:
+    """Databases are empty here: a command makes their tables."""
+    return "template1"
+
+
 @pytest.fixture
 def app() -> App:
     return App("Board")
