@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,7 @@ INTRODUCTION = """\
 # Benchmarks
 
 Fairlead beside the libraries that offer the same thing: a typed function that others may call.
-`make bench` measures anew, prints these tables and writes this page.
+`make bench` measures anew, prints these tables and writes this page, section by section.
 `.venv/bin/python benchmarks/run.py --help` shows the options.
 
 Absolute times differ from machine to machine, ratios much less, so the targets are ratios within one run.
@@ -68,7 +69,7 @@ Times are medians over the rounds; ratios of calls are medians of each round's r
 "Spread" is half the distance between the quartiles.
 Each library is called by its own way to invoke a tool in process, shown in `benchmarks/contenders/`.
 
-This run: {machine}."""
+Measured on {machine}."""
 
 
 def main() -> int:
@@ -79,28 +80,30 @@ def main() -> int:
     sections = []
     for name in options.only:
         print(f"measuring {name} ...", file=sys.stderr)
-        sections.append(MEASUREMENTS[name](pace, failures))
-        print(as_text(sections[-1]), end="\n\n", flush=True)
+        known = set(failures.reasons)
+        section = MEASUREMENTS[name](pace, failures)
+        # The reasons went to stderr: they may speak of one machine's files.
+        section.notes += [f"Not measured: {each}." for each in failures.reasons if each not in known]
+        sections.append(section)
+        print(as_text(section), end="\n\n", flush=True)
+        if options.write and not pace.quick:  # at once: what is measured is not lost when the rest is not
+            _write(section, pace)
     if options.json:
         options.json.write_text(json.dumps(_numbers(sections, failures), indent=2) + "\n")
-    if options.write and len(sections) == len(MEASUREMENTS):
-        PAGE.write_text(_page(sections, pace, failures))
-        for section in sections:
-            for file, (_, drawing) in section.drawings.items():
-                (PAGE.parent / file).write_text(drawing)
-        print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
     return 1 if any("fairlead" in name for name in failures.reasons) else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure Fairlead beside its peers.")
-    parser.add_argument("--quick", action="store_true", help="shorter rounds, to try things out")
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter rounds, to try things out; writes no page"
+    )
     parser.add_argument(
         "--only",
         type=_names,
         default=list(MEASUREMENTS),
         metavar="NAME,...",
-        help=f"measure only these, and write no page: {', '.join(MEASUREMENTS)}",
+        help=f"measure only these: {', '.join(MEASUREMENTS)}",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to FILE")
     parser.add_argument(
@@ -130,14 +133,16 @@ def _numbers(sections: list[Section], failures: Failures) -> dict[str, object]:
     }
 
 
-def _page(sections: list[Section], pace: Pace, failures: Failures) -> str:
+def _write(section: Section, pace: Pace) -> None:
+    """Put a section into the page, in the place of the one that was measured before."""
     head = INTRODUCTION.format(rounds=pace.rounds, milliseconds=pace.batch_seconds * 1000, machine=_machine())
-    parts = [head, *map(as_markdown, sections)]
-    if failures.reasons:
-        # The reasons went to stderr: they may speak of one machine's files.
-        parts.append("## Not measured")
-        parts.append("\n".join(f"- {name}" for name in failures.reasons))
-    return "\n\n".join(parts) + "\n"
+    parts = re.split(r"^(?=## )", PAGE.read_text() if PAGE.exists() else "", flags=re.MULTILINE)[1:]
+    titled = {part.partition("\n")[0]: part.strip() for part in parts}
+    written = as_markdown(section)
+    titled[written.partition("\n")[0]] = written
+    PAGE.write_text("\n\n".join([head, *titled.values()]) + "\n")
+    for file, (_, drawing) in section.drawings.items():
+        (PAGE.parent / file).write_text(drawing)
 
 
 if __name__ == "__main__":
