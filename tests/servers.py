@@ -19,8 +19,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 #: Seconds a server has to come up or to go down, on a machine that is busy with other tests.
 PATIENCE = 45.0
@@ -348,11 +349,19 @@ def _alive(pid: int) -> bool:
     return True
 
 
+#: Below those that the system gives to who asks for any: else another's server could come between, and answer for ours.
+_PORTS: Final = range(12_000, 32_000)
+_next_port = count(os.getpid() * 97)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of this machine that nobody has. Other test processes begin to look elsewhere."""
+    for number in _next_port:
+        port = _PORTS[number % len(_PORTS)]
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("there is always another number")
 
 
 def until(true: Callable[[], bool], otherwise: str, patience: float = PATIENCE) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +33,7 @@ from gateway.site_under_test import (
     process,
     serving,
 )
+from servers import free_port
 
 
 class Here:
@@ -68,10 +68,7 @@ def here(store_url: str, tmp_path: Path) -> Iterator[Here]:
 @contextmanager
 def two_processes(url: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Two gateway processes on one store; gives their addresses."""
-    ports = []
-    for _ in range(2):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports.append(free.getsockname()[1])
+    ports = [free_port(), free_port()]
     running = [process("serve", url, folder, port) for port in ports]
     try:
         addresses = [f"http://127.0.0.1:{port}" for port in ports]

@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ from fairlead.gateway.keys import Keys
 from fairlead.gateway.openapi import document
 from fairlead.outgoing import Guard
 from gateway.site_under_test import PATIENCE, STRANGER, add_keys, build, serving, working
+from servers import free_port
 
 HERE = Path(__file__).parent
 Document = dict[str, Any]
@@ -281,8 +281,7 @@ TASKED = ("echo", "talker", "looker", "broken", "busy", "stumbler", "asker", "bu
 
 
 def walk_webhooks(ask: Checked, *task: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/hook"
+    url = f"http://127.0.0.1:{free_port()}/hook"
     open_task = ("slow", ask.data("createTask", "slow", body={"message": "hooked"})["task_id"])
     hook = ask.data("registerTaskWebhook", *open_task, body={"url": url, "secret": "s" * 16})["webhook_id"]
     ask("registerTaskWebhook", *task, body={"url": "nowhere"}, status=400)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from httpx_sse import connect_sse
 from fairlead import App
 from gateway import agent_under_test, site_under_test
 from gateway.site_under_test import OWNER, PATIENCE, Site, await_server
+from servers import free_port
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -46,8 +46,7 @@ class Gateway:
     """The site in a process of its own, at an address that stays."""
 
     def __init__(self, store: str, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self._port = found.getsockname()[1]
+        self._port = free_port()
         self._store, self._folder = store, folder
         self.url = f"http://127.0.0.1:{self._port}"
         self.process: subprocess.Popen[bytes] | None = None

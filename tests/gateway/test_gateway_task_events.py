@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from gateway.site_under_test import (
     serving,
     store_away,
 )
+from servers import free_port
 
 
 class Frame(NamedTuple):
@@ -222,10 +222,7 @@ def two_gateways_and_a_worker(
     app = build(url, folder)
     add_keys(app)
     app.store.close()
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for taken in sockets:
-        taken.close()
+    ports = [free_port(), free_port()]
     running = [process("serve", url, folder, port) for port in ports]
     running.append(process("work", url, folder))
     try:
