@@ -201,12 +201,14 @@ class Context(Injected):
         runtime = self._runtime
         if type(text) is not str and text is not None:
             text = str(text)
-        kept: dict[str, Any] | bytes | None = fields or None
-        # They are kept as they are now, whatever becomes of them.
-        for value in fields.values():
-            if type(value) not in _LASTING or not runtime.plainly_redacted:
-                kept = packed(encode(shown(fields, runtime.redactor)))
-                break
+        kept: dict[str, Any] | bytes | None = None
+        if fields:
+            # They are kept as they are now, whatever becomes of them.
+            kept = fields
+            for value in fields.values():
+                if type(value) not in _LASTING or not runtime.plainly_redacted:
+                    kept = packed(encode(shown(fields, runtime.redactor)))
+                    break
         wall = runtime.wall
         note = (level, text, percent, kept, wall())
         notes = self._notes
