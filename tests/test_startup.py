@@ -1,5 +1,6 @@
 """What a process loads, and what it leaves alone: starting quickly, held without a clock."""
 
+import gc
 import json
 import os
 import subprocess
@@ -142,3 +143,33 @@ def test_a_shape_that_cannot_be_compiled_stops_what_needs_the_whole_app(folder: 
     done = fairlead(folder, "--app", "broken", "manifest")
     assert done.returncode != 0
     assert "'keep'" in done.stderr
+
+
+COLLECTED = """
+import gc
+
+from fairlead import App
+
+app = App("collected")
+{setting}
+
+
+@app.action
+def look() -> list[int]:
+    \"\"\"Say what is collected when, and how much is left alone.\"\"\"
+    return [*gc.get_threshold(), gc.get_freeze_count()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "first"), [("", gc.get_threshold()[0]), ("gc.set_threshold(9_000)", 9000)]
+)
+def test_what_was_loaded_is_not_looked_through_for_garbage_and_what_follows_is(
+    tmp_path: Path, setting: str, first: int
+) -> None:
+    (tmp_path / "collected.py").write_text(COLLECTED.format(setting=setting))
+    command = [sys.executable, "-m", "fairlead", "--app", "collected", "look"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    told = json.loads(done.stdout)["data"]
+    assert told[0] == first
+    assert told[-1] > 10_000

@@ -66,7 +66,21 @@ def policies() -> Batch:
     user, auth = {"id": "u-1"}, {"permissions": ["tasks:write"]}
 
     def call(arguments: dict[str, Any]) -> Any:
-        return app.invoke("create_task", arguments, user=user, auth=auth, idempotency_key=f"key-{next(keys)}")
+        key = f"key-{next(keys)}"
+        return app.invoke("create_task", arguments, user=user, auth=auth, idempotency_key=key)
+
+    return repeat(call, check=unwrapped)
+
+
+def no_policies() -> Batch:
+    """The plain call, made by the same steps as the one with every policy: a key is made, and not given."""
+    app = App("bench")
+    app.action(name="create_task")(create_task)
+    keys = count()
+
+    def call(arguments: dict[str, Any]) -> Any:
+        key = f"key-{next(keys)}"  # noqa: F841
+        return app.invoke("create_task", arguments)
 
     return repeat(call, check=unwrapped)
 

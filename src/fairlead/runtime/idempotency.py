@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 
 class Claim(NamedTuple):
@@ -84,15 +84,17 @@ class MemoryIdempotency:
             return Claim("replay", record) if digest == new[0] else _CONFLICT
 
     def settle(self, key: str, record: bytes | None, shared: bytes | None = None) -> None:
+        entry = self._entries.get(key)
+        if entry is not None and entry[1] is None:
+            self.settle_at(key, record, shared, self._monotonic())
+
+    def settle_at(self, key: str, record: Any, shared: bytes | None, now: float) -> None:
+        """End a claim that is known to be open, at a time that was looked at already, with any record that lasts."""
         entries = self._entries
-        entry = entries.get(key)
-        if entry is None or entry[1] is not None:
-            return
         if record is None:
-            entries.pop(key, None)
+            del entries[key]
         else:
-            monotonic = self._monotonic
-            entries[key] = (entry[0], record, monotonic() + self.ttl)
+            entries[key] = (entries[key][0], record, now + self.ttl)
             if len(entries) > self._full:
                 self._evict()
         if self._waiting:

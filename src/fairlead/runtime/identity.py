@@ -25,7 +25,7 @@ _PASSING = frozenset({"exp", "iat", "nbf", "jti", "nonce", "auth_time"})
 _CREDENTIALS = frozenset({"token", "access_token"})
 _FLEETING = _PASSING | _CREDENTIALS
 _NAMES = frozenset({"sub", "id", "user_id", "uid", "username", "email", "client_id"})
-_LONGEST_KEY = 255
+LONGEST_KEY = 255
 _LONGEST_REQUEST = 256
 #: Stands for what was sent where all of a value counts, whoever made it.
 _WHOLE: Final[Any] = object()
@@ -109,11 +109,9 @@ def _request_of(value: Any, sent: Any) -> bytes:
         raise Failure(Kind.invalid_input, "The input is nested too deeply.") from None
 
 
-def claim_key(label: str, caller: str, given: str) -> str:
-    """What a keyed call is known by; a key of any length takes little room."""
-    if len(given) > _LONGEST_KEY:
-        given = hashlib.sha256(given.encode(errors="replace")).hexdigest()
-    return f"{label}\n{caller}\n{given}"
+def shortened(key: str) -> str:
+    """A digest of a key that is longer than `LONGEST_KEY`: a key of any length takes little room."""
+    return hashlib.sha256(key.encode(errors="replace")).hexdigest()
 
 
 def _digest(spelled: bytes) -> bytes:

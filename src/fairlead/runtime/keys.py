@@ -17,6 +17,7 @@ from fairlead._json import encode, packed
 from fairlead.failures import Kind, from_exception
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
+from fairlead.runtime.clock import Clock
 from fairlead.runtime.context import Context, Record, spelled
 from fairlead.runtime.hooks import report
 from fairlead.runtime.idempotency import Claim, IdempotencyStore, MemoryIdempotency
@@ -30,20 +31,23 @@ from fairlead.runtime.supervision import interruptible
 #: Failures of the first call that say nothing about its twins: they try for themselves.
 _OWN = frozenset({Kind.cancelled, Kind.timeout})
 
-Settle = Callable[[str, Any, bytes | None], Awaitable[None] | None]
+#: Takes a key, what to keep, what to share with twins, and the time.
+Settle = Callable[[str, Any, bytes | None, float], Awaitable[None] | None]
 
 
 class Keys:
     """One runtime's keys."""
 
-    def __init__(self, store: IdempotencyStore, redactor: Redactor) -> None:
-        self._store = store
+    def __init__(self, store: IdempotencyStore | None, redactor: Redactor, clock: Clock) -> None:
+        own = MemoryIdempotency(monotonic=clock.monotonic)
+        self._store = own if store is None else store
         self._redactor = redactor
-        self.claim = store.claim
+        self._monotonic = clock.monotonic
+        self.claim = self._store.claim
         #: Whether records can be kept as they are: nothing is spelled out until it is asked for again.
-        self._in_memory = type(store) is MemoryIdempotency
-        # Our own store in memory keeps whatever it is given, and does not fail.
-        self.settle: Settle = store.settle if self._in_memory else self._settle
+        self._in_memory = type(self._store) is MemoryIdempotency
+        # Our own store goes by the runtime's clock, keeps whatever it is given, and does not fail.
+        self.settle: Settle = own.settle_at if store is None else self._settle
 
     def recorded(self, context: Context, data: Any) -> Record | bytes | None:
         """A call's result, to be kept: independent of what its caller does with it."""
@@ -100,7 +104,7 @@ class Keys:
 
         def give_back(asked: asyncio.Future[Claim]) -> None:
             if not asked.cancelled() and asked.exception() is None and asked.result().state == "fresh":
-                pending = self.settle(key, None, None)
+                pending = self.settle(key, None, None, self._monotonic())
                 if pending is not None:
                     finish(pending)
 
@@ -110,7 +114,7 @@ class Keys:
             asking.add_done_callback(give_back)
             raise
 
-    def _settle(self, key: str, kept: Any, shared: bytes | None) -> Awaitable[None] | None:
+    def _settle(self, key: str, kept: Any, shared: bytes | None, now: float) -> Awaitable[None] | None:
         try:
             pending = self._store.settle(key, kept, shared)
         except Exception:
@@ -132,7 +136,7 @@ class Keys:
         """While the body still runs the key stays held, so that no twin starts beside it; a late success is kept."""
 
         def stopped(work: Straggler) -> None:
-            pending = self.settle(key, self.late(plan, context, work), None)
+            pending = self.settle(key, self.late(plan, context, work), None, self._monotonic())
             if pending is not None:
                 finish(pending)
 

@@ -29,30 +29,30 @@ class Gate:
         self._limits = limits
         #: One for each free slot. Taking and giving back are single steps, so that no lock is needed for them.
         self.slots = deque([None] * limits.max)
-        self._waiters: deque[Waiter] = deque()
+        self.waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
     def queue(self) -> Waiter:
         """Take a place in the queue, when there is no slot to take: the future says when one is yours."""
         limits = self._limits
         with self._lock:
-            if len(self._waiters) >= limits.queue:
+            if len(self.waiters) >= limits.queue:
                 raise Failure(
                     Kind.busy,
                     f"Action {self._action!r} runs {limits.max} at a time, and no more may wait. Try again later.",
                     details={"max": limits.max, "queue": limits.queue},
                 )
             waiter: Waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
+            self.waiters.append(waiter)
         # A slot may have come free between the look and the queueing.
-        self._hand_out()
+        self.hand_out()
         return waiter
 
     def leave(self) -> None:
         """Give the slot back, or on to the first in the queue."""
         self.slots.append(None)
-        if self._waiters:
-            self._hand_out()
+        if self.waiters:
+            self.hand_out()
 
     def leave_after(self, straggler: Straggler) -> None:
         """Leave, when the work has really stopped."""
@@ -64,14 +64,14 @@ class Gate:
             self.leave()
         waiter.cancel()
         with self._lock:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            if waiter in self.waiters:
+                self.waiters.remove(waiter)
 
-    def _hand_out(self) -> None:
+    def hand_out(self) -> None:
         """Give free slots to those who wait longest."""
         with self._lock:
-            while self._waiters and self.slots:
-                waiter = self._waiters.popleft()
+            while self.waiters and self.slots:
+                waiter = self.waiters.popleft()
                 if waiter.done() or waiter.get_loop().is_closed():
                     continue
                 self.slots.pop()
@@ -93,6 +93,14 @@ class RateStore(Protocol):
         ...
 
 
+Take = Callable[[str, int, float, float], float | Awaitable[float]]
+
+
+def timeless(store: RateStore) -> Take:
+    """How a store counts a call that has its own idea of the time."""
+    return lambda key, limit, per, now: store.take(key, limit, per)
+
+
 class MemoryRates:
     """Spreads `limit` calls over `per` seconds (GCRA), bursts up to `limit`; two numbers a key."""
 
@@ -104,8 +112,11 @@ class MemoryRates:
         self._acquire, self._release = lock.acquire, lock.release
 
     def take(self, key: str, limit: int, per: float) -> float:
-        monotonic, acquire, release = self._monotonic, self._acquire, self._release
-        now = monotonic()
+        return self.take_at(key, limit, per, self._monotonic())
+
+    def take_at(self, key: str, limit: int, per: float, now: float) -> float:
+        """Count a call that came at a time that was looked at already."""
+        acquire, release = self._acquire, self._release
         # (`with` would take as long as all the rest.)
         acquire()
         try:

@@ -13,24 +13,18 @@ from fairlead.runtime.context import Context
 class Result:
     """Data or a failure, with what the call said on the way."""
 
+    # The runtime makes it and fills it in: without an `__init__`, that takes half as long.
     __slots__ = ("_call", "_name", "data", "duration", "failure", "ok")
 
-    def __init__(
-        self,
-        context: Context,
-        data: Any,
-        failure: Failure | None,
-        duration: float,
-        name: str | None = None,
-    ) -> None:
-        self.ok = failure is None
-        self.data = data
-        self.failure = failure
-        #: Seconds.
-        self.duration = duration
-        #: Where nobody has asked for the context, how to make it.
-        self._call: Context | Callable[[], Context] = context
-        self._name = name
+    ok: bool
+    data: Any
+    failure: Failure | None
+    #: Seconds.
+    duration: float
+    #: Where nobody has asked for the context, how to make it.
+    _call: Context | Callable[[], Context]
+    #: What was asked for, where there is no action of that name.
+    _name: str | None
 
     @property
     def _context(self) -> Context:

@@ -9,7 +9,6 @@ Only the cancellation of the awaiting task itself is passed on, after the call h
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,17 +20,17 @@ from fairlead.actions import Action, Catalogue, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind, from_exception
-from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime import telemetry
+from fairlead.runtime.attempts import attempts, pause
 from fairlead.runtime.clock import Clock, random_id
 from fairlead.runtime.confirmation import Confirmations
-from fairlead.runtime.context import Context
+from fairlead.runtime.context import Context, context_of
 from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
-from fairlead.runtime.idempotency import FRESH, IdempotencyStore, MemoryIdempotency
-from fairlead.runtime.identity import caller_of, claim_key
+from fairlead.runtime.idempotency import FRESH, IdempotencyStore
+from fairlead.runtime.identity import LONGEST_KEY, caller_of, shortened
 from fairlead.runtime.keys import Keys
-from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, Straggler, Waiter, done_after_all
+from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, timeless
 from fairlead.runtime.options import LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
@@ -41,13 +40,12 @@ from fairlead.runtime.result import Result
 from fairlead.runtime.services import Lifespan
 from fairlead.runtime.settling import seen_through
 from fairlead.runtime.stream import Stream
-from fairlead.runtime.supervision import contained, current_task, heard, interruptible, within
+from fairlead.runtime.supervision import current_task, interruptible, within
 from fairlead.runtime.workers import Workers
 from fairlead.schema import Invalid
 
 NOTHING: Final[Any] = MappingProxyType({})
 _MODULES: Final = sys.modules
-_new: Final = object.__new__
 
 
 class Checked(NamedTuple):
@@ -101,10 +99,8 @@ class Runtime:
             checks.function("Runtime", "permission_checker", permission_checker)
         self._checker = permission_checker
         self._hooks = Hooks(hooks)
-        if idempotency is None:
-            idempotency = MemoryIdempotency(monotonic=self.clock.monotonic)
-        self._keys = Keys(idempotency, self.redactor)
-        self._take = MemoryRates(self.clock.monotonic).take if rates is None else rates.take
+        self._keys = Keys(idempotency, self.redactor, self.clock)
+        self._take = MemoryRates(self.clock.monotonic).take_at if rates is None else timeless(rates)
         self._confirmations = Confirmations(self.clock, confirmation_ttl, confirmation_secret)
         self._lifespan = Lifespan(services or {})
         self._telemetry: telemetry.Telemetry | None = None
@@ -168,7 +164,7 @@ class Runtime:
         plan = self._plan(action)
         if plan is None:
             raise unknown(action, self.catalogue)
-        context = Context(self, plan.action, self._monotonic())
+        context = context_of(self, plan.action, self._monotonic())
         context.surface, context.user, context.auth = surface, user, auth
         if surface != IN_PROCESS and surface not in plan.surfaces:
             raise unsupported(plan.action.name, surface)
@@ -260,7 +256,7 @@ class Runtime:
             context = context or plan.context()
             context.started = started
             return await self._end(context, None, failure, None, None)
-        result = _new(Result)
+        result = Result()
         result.ok = True
         result.data = data
         result.failure = result._name = None
@@ -280,11 +276,11 @@ class Runtime:
     ) -> Result:
         """A call with all that may stand between it and its function, in one piece because each step costs."""
         monotonic, validate, body, check = self._monotonic, plan.validate, plan.body, plan.check
-        started = monotonic()
+        started = now = monotonic()
         task = current_task()
         cancels = task.cancelling()
         action = plan.action
-        context = _new(Context)
+        context = Context()
         context._runtime = self
         context.action = action
         context.started = started
@@ -300,24 +296,21 @@ class Runtime:
             pass_on(context, options)
         if plan.threaded:
             context._loop, context._loop_thread = asyncio.get_running_loop(), get_ident()
-        failure: Failure | None = None
         invocation = None
         if plan.hooked:
-            invocation = _new(Invocation)
+            invocation = Invocation()
             invocation._context = context
             invocation._input = input
             invocation.result = None
         span = self._span(context) if "opentelemetry.sdk" in _MODULES else None
-        data: Any = None
-        limits: Limits | None = None
-        token = key = caller = record = kept = shared = None
-        gate, inside = plan.gate, False
+        limits = token = key = caller = record = gate = None
         try:
             try:
                 if invocation is not None:
                     pending = tell(self._hooks.start, invocation)
                     if pending is not None:
                         await pending
+                        now = monotonic()
                 if surface != IN_PROCESS and surface not in plan.surfaces:
                     raise unsupported(action.name, surface)
                 if input is NOTHING:
@@ -331,7 +324,7 @@ class Runtime:
                 context.input = value
                 sent = input if plan.recalls or "retry" in options else None
                 del input  # a call may wait for long, and has in hand what this became
-                if plan.limited or not LIMITS.isdisjoint(options):
+                if plan.limited or (options and not LIMITS.isdisjoint(options)):
                     limits = limits_given(action, started, options, always=plan.limited)
                     if limits is not None and limits.signal is not None and limits.signal.cancelled:
                         raise Failure(Kind.cancelled, "Action was cancelled before execution.")
@@ -340,19 +333,24 @@ class Runtime:
                     token = self._confirmations.check(context, confirm, plan.request_of(value, sent))
                 if self._lifespan.waiting:
                     await within(context, self._lifespan.start(), limits)
+                    now = monotonic()
                 checker = plan.checker
                 if checker is not None:
                     answer = checker(action, value, context)
                     if answer is not True:
                         await within(context, permitted(answer), limits)
+                        now = monotonic()
                 if idempotency_key is not None and plan.keyed:
                     claim_of, request_of = self._keys.claim, plan.request_of
                     caller = context._caller = caller_of(user, auth)
-                    asked = claim_key(plan.label, caller, idempotency_key)
+                    if len(idempotency_key) > LONGEST_KEY:
+                        idempotency_key = shortened(idempotency_key)
+                    asked = f"{plan.label}\n{caller}\n{idempotency_key}"
                     request = request_of(value, sent)
                     claim = claim_of(asked, request)
                     if claim is not FRESH:
                         record = await self._keys.kept(context, limits, asked, request, claim)
+                        now = monotonic()
                     if record is None:
                         key = asked  # from here on it is this call's to settle
                     else:
@@ -368,19 +366,19 @@ class Runtime:
                         take, meter = self._take, plan.name
                         if each:
                             meter = f"{meter}\n{caller or context.caller}"
-                        wait = take(meter, limit, per)
+                        wait = take(meter, limit, per, now)
                         if wait != 0.0:
                             await within(context, too_often(plan.name, limit, per, wait), limits)
-                    if gate is not None:
+                    if plan.gate is not None:
                         try:
-                            gate.slots.pop()
+                            plan.gate.slots.pop()
                         except IndexError:
-                            await self._queued(gate, gate.queue(), context, limits or Limits(action))
-                        inside = True
+                            await self._queued(plan.gate, context, limits or Limits(action))
+                        gate = plan.gate  # from here on there is a slot to give back
                     if token is not None:
                         self._confirmations.spend(token)
                     if limits is not None:
-                        produced = await self._attempts(plan, context, limits, sent)
+                        produced = await attempts(plan, context, limits, sent)
                     else:
                         try:
                             produced = await body(value, context)
@@ -388,34 +386,33 @@ class Runtime:
                             if not action.retry.retries:
                                 raise
                             limits = Limits(action, started)
-                            await self._pause(context, limits, exc)
+                            await pause(context, limits, exc)
                             context.input = plan.anew(value, sent)
-                            produced = await self._attempts(plan, context, limits, sent)
+                            produced = await attempts(plan, context, limits, sent)
                     try:
                         data = check(produced)
                     except (ValueError, RecursionError) as error:
                         raise invalid_output(plan.output, error) from error
-                    if key is not None:
-                        kept = self._keys.recorded(context, data)
-            except Exception as exc:
-                if key is not None:
-                    shared = self._keys.shared(exc)
+            except BaseException as exc:
+                if gate is not None or key is not None:
+                    await self._let_go(plan, context, limits, gate, key, exc)
                 raise
-            finally:
-                straggler = None if limits is None else limits.straggler
-                if inside and gate is not None:
-                    gate.leave() if straggler is None else gate.leave_after(straggler)
+            if limits is not None:
+                kept = None if key is None else self._keys.recorded(context, data)
+                await self._let_go(plan, context, limits, gate, key, None, kept)
+                ended = monotonic()
+            else:
+                ended = monotonic()
+                if gate is not None:
+                    gate.slots.append(None)
+                    if gate.waiters:
+                        gate.hand_out()
                 if key is not None:
-                    if straggler is not None and not straggler.done():
-                        self._keys.settle_later(plan, context, key, straggler)
-                    else:
-                        if straggler is not None and kept is None:
-                            kept = self._keys.late(plan, context, straggler)
-                        settle = self._keys.settle
-                        settling = settle(key, kept, shared)
-                        if settling is not None:
-                            # Seen through even if this task is cancelled: the effect has happened.
-                            await asyncio.shield(seen_through(settling))
+                    settle = self._keys.settle
+                    settling = settle(key, self._keys.recorded(context, data), None, ended)
+                    if settling is not None:
+                        await asyncio.shield(seen_through(settling))
+                        ended = monotonic()
             if task.cancelling() > cancels:
                 raise asyncio.CancelledError  # the body swallowed it, and what it gave is no success
         except BaseException as exc:
@@ -424,21 +421,50 @@ class Runtime:
                 # The awaiting task itself is being cancelled: end the call in order, then let it go.
                 await self._end(context, None, failure, invocation, span)
                 raise
-        if failure is not None or span is not None:
-            return await self._end(context, data, failure, invocation, span)
-        context._closed = True
-        result = _new(Result)
-        result.ok = True
-        result.data = data
-        result.failure = result._name = None
-        result._call = context
-        result.duration = monotonic() - started
-        if invocation is not None:
-            invocation.result = result
-            pending = tell(self._hooks.end, invocation)
-            if pending is not None:
-                await pending
-        return result
+        else:
+            if span is not None:
+                return await self._end(context, data, None, invocation, span)
+            context._closed = True
+            result = Result()
+            result.ok = True
+            result.data = data
+            result.failure = result._name = None
+            result._call = context
+            result.duration = ended - started
+            if invocation is not None:
+                invocation.result = result
+                pending = tell(self._hooks.end, invocation)
+                if pending is not None:
+                    await pending
+            return result
+        return await self._end(context, None, failure, invocation, span)
+
+    async def _let_go(
+        self,
+        plan: Plan,
+        context: Context,
+        limits: Limits | None,
+        gate: Gate | None,
+        key: str | None,
+        error: BaseException | None,
+        kept: Any = None,
+    ) -> None:
+        """Give the slot and the key back that a call holds. What still runs keeps them until it has stopped."""
+        straggler = None if limits is None else limits.straggler
+        if gate is not None:
+            gate.leave() if straggler is None else gate.leave_after(straggler)
+        if key is None:
+            return
+        if straggler is not None and not straggler.done():
+            self._keys.settle_later(plan, context, key, straggler)
+            return
+        if straggler is not None and kept is None:
+            kept = self._keys.late(plan, context, straggler)
+        settle, shared = self._keys.settle, self._keys.shared(error) if isinstance(error, Exception) else None
+        settling = settle(key, kept, shared, self._monotonic())
+        if settling is not None:
+            # Seen through even if this task is cancelled: the effect has happened.
+            await asyncio.shield(seen_through(settling))
 
     def _plan(self, action: str | Action[..., Any]) -> Plan | None:
         found = self.catalogue.find(action) if isinstance(action, str) else action
@@ -455,7 +481,7 @@ class Runtime:
                 checker,
                 self.workers,
                 self._preflight,
-                partial(Context, self, found, 0.0),
+                partial(context_of, self, found, 0.0),
             )
             plan.hooked = self._hooks.any
             plan.bare = plan.bare and not plan.hooked
@@ -467,11 +493,13 @@ class Runtime:
     ) -> Result:
         """End a call for which there is no action."""
         none = cast("Action[..., Any]", None)
-        context = Context(self, none, self._monotonic())
+        context = context_of(self, none, self._monotonic())
         context.surface, context.user, context.auth = surface, user, auth
         pass_on(context, options)
         name = self.redactor.text(asked[:100]) if isinstance(asked, str) else type(asked).__name__
-        return await self._end(context, None, failure, Invocation(context, None), None, name)
+        invocation = Invocation()
+        invocation._context, invocation._input = context, None
+        return await self._end(context, None, failure, invocation, None, name)
 
     async def _end(
         self,
@@ -485,7 +513,12 @@ class Runtime:
         context._closed = True
         if failure is not None:
             failure, data = redacted(self.redactor, failure), None
-        result = Result(context, data, failure, self._monotonic() - context.started, name)
+        result = Result()
+        result.ok = failure is None
+        result.data = data
+        result.failure = failure
+        result._call, result._name = context, name
+        result.duration = self._monotonic() - context.started
         if invocation is not None and self._hooks.end:
             invocation.result = result
             pending = tell(self._hooks.end, invocation)
@@ -507,70 +540,13 @@ class Runtime:
         context.warnings = context.warnings + warnings
         return value
 
-    async def _queued(self, gate: Gate, waiter: Waiter, context: Context, limits: Limits) -> None:
+    async def _queued(self, gate: Gate, context: Context, limits: Limits) -> None:
+        waiter = gate.queue()
         try:
             await interruptible(context, waiter, limits.waiting(context.action.concurrency.wait))
         except BaseException:
             gate.give_up(waiter)
             raise
-
-    async def _attempts(self, plan: Plan, context: Context, limits: Limits, sent: Any) -> Any:
-        while True:
-            try:
-                return await self._attempt(plan, context, limits)
-            except Exception as exc:
-                await self._pause(context, limits, exc)
-                context.input = plan.anew(context.input, sent)
-
-    async def _pause(self, context: Context, limits: Limits, error: Exception) -> None:
-        """Wait before the next attempt, or raise the error if there is none."""
-        failure = from_exception(error)
-        pause = limits.retry.pause(context.attempt, random.random())  # noqa: S311  # spreads retries, hides nothing
-        pause = max(pause, failure.retry_after or 0.0)
-        # Whoever asks for a longer wait than this action's pauses is not worth holding its caller for.
-        if (
-            not pause <= limits.retry.max_delay
-            or not wire.retryable(failure)
-            or (context.chunks and context._channel is not None)  # what was told cannot be taken back
-            or not limits.may_retry(context.attempt, pause, self.clock.monotonic())
-        ):
-            raise error
-        context._signal = context._thread = None
-        context.logger.warn(
-            "Retrying action after retryable failure.",
-            {"attempt": context.attempt, "code": failure.code, "delayMs": round(pause * 1000)},
-        )
-        if pause:
-            await interruptible(context, asyncio.ensure_future(asyncio.sleep(pause)), limits.waiting(None))
-        context.attempt += 1
-        context.chunks = 0
-
-    async def _attempt(self, plan: Plan, context: Context, limits: Limits) -> Any:
-        body = plan.body(context.input, context)
-        if limits.unlimited and not plan.threaded:
-            return await body
-        task = asyncio.ensure_future(contained(body))
-        try:
-            produced = await interruptible(context, task, limits)
-        except BaseException:
-            limits.straggler = self._straggler(context, task)
-            if limits.straggler is None and plan.keyed and context.signal.cancelled:
-                limits.straggler = done_after_all(task, context._thread)
-            raise
-        limits.straggler = self._straggler(context, task)
-        return produced
-
-    def _straggler(self, context: Context, task: asyncio.Future[Any]) -> Straggler | None:
-        """What still runs although it was told to stop: the body's task, or its thread."""
-        thread = context._thread
-        if thread is not None and not thread.done():
-            self.workers.lend()
-            thread.add_done_callback(lambda _: self.workers.reclaim())
-            return thread
-        if task.done():
-            return None
-        task.add_done_callback(heard)
-        return task
 
     def _failure(self, plan: Plan, error: BaseException) -> Failure:
         """How a call ended that raised this, while it is being handled. What ends the program is passed on."""

@@ -61,4 +61,5 @@ def _start(name: str, argv: Sequence[str] | None) -> Start:
 def _exit(program: Program, argv: Sequence[str] | None) -> NoReturn:
     # A process that ends gives its memory back as a whole: Python need not look for garbage in it first.
     atexit.register(gc.freeze)
+    program.alone = argv is None
     sys.exit(program.run(sys.argv[1:] if argv is None else argv))

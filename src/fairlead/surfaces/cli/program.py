@@ -5,8 +5,10 @@ It starts with next to nothing imported, so that `--help` is quick; each command
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -69,6 +71,8 @@ class Program:
         self._given: str | None = None
         #: Whether an app was looked for in vain.
         self._astray = False
+        #: Whether the process is this program's, and nobody else's.
+        self.alone = False
         #: How results and refusals are shown.
         self.form: Form = "people"
 
@@ -113,7 +117,7 @@ class Program:
         place = self._place(directory)
         if place is None or (place.guessed and not guess):
             return None
-        from contextlib import nullcontext, redirect_stdout
+        from contextlib import redirect_stdout
 
         from fairlead.actions.binding import deferred
 
@@ -219,7 +223,9 @@ class Program:
         from fairlead.surfaces.cli.outcome import form_of
 
         self.form = form_of(rest, self.console)
-        return self.call(self.find_action(name), rest)
+        with _uncollected() if self.alone else nullcontext():
+            action = self.find_action(name)
+        return self.call(action, rest)
 
     def _builtin(self, name: str, arguments: list[str]) -> int:
         asked = "-h" in arguments or "--help" in arguments
@@ -342,6 +348,22 @@ class Program:
         known = ["--help", "--version", "--completion", *([] if self.owned else ["--app"])]
         hint = near_miss(flag, known) or " Options of an action come after its name."
         raise wrong_option(flag, f"there is no such option.{hint}")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Load without garbage collection: it would look through all that is made and stays, again and again.
+
+    What an app sets for itself meanwhile is left as it is.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if gc.get_threshold()[0] == 0:
+            gc.set_threshold(*before)
 
 
 def _compiled(action: Action[..., Any]) -> Action[..., Any]:
