@@ -283,7 +283,9 @@ async def _rest(work: Coroutine[Any, Any, T], waiting: Any, seconds: float | Non
 
 def ended(data: Any, failure: Failure | None, meta: Mapping[str, Any] | None = None) -> Ended:
     """How a call of an agent's action ended, as a turn. `meta` is what was told beside the result."""
-    usage = None if meta is None else meta.get("agent", {}).get("usage")
+    # A redact function of the app's may have made anything of it.
+    agent = None if meta is None else meta.get("agent")
+    usage = agent.get("usage") if isinstance(agent, Mapping) else None
     if failure is None:
         return Ended(data if isinstance(data, str) else dumps(data), usage=usage)
     if failure.details.get("question") is not None:

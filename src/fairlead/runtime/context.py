@@ -77,7 +77,7 @@ class Context(Injected):
     replayed = False
     input: Any = None
     warnings: list[str] = []  # noqa: RUF012  # replaced, never changed in place
-    #: What the action adds to the envelope's `meta`, by name.
+    #: What the action adds to the envelope's `meta`, by name. It is told redacted.
     told_meta: Mapping[str, Any] = MappingProxyType({})
     _artifacts: list[dict[str, Any]] | None = None
     _caller: str | None = None
