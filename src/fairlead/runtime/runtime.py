@@ -553,20 +553,21 @@ class Runtime:
         try:
             produced = await interruptible(context, task, limits)
         except BaseException:
-            limits.straggler = self._straggler(context, task)
+            limits.straggler = self._straggler(plan, context, task)
             if limits.straggler is None and plan.keyed and context.signal.cancelled:
                 limits.straggler = done_after_all(task, context._thread)
             raise
-        limits.straggler = self._straggler(context, task)
+        limits.straggler = self._straggler(plan, context, task)
         return produced
 
-    def _straggler(self, context: Context, task: asyncio.Future[Any]) -> Straggler | None:
+    def _straggler(self, plan: Plan, context: Context, task: asyncio.Future[Any]) -> Straggler | None:
         """What still runs although it was told to stop: the body's task, or its thread."""
         thread = context._thread
         if thread is not None and not thread.done():
             self.workers.lend()
             thread.add_done_callback(lambda _: self.workers.reclaim())
-            return thread
+            if task.done() or not plan.sees_through(context):
+                return thread
         if task.done():
             return None
         task.add_done_callback(heard)
