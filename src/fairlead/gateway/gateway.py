@@ -26,7 +26,7 @@ from fairlead.failures.gateway import (
     PayloadTooLarge,
     RateLimited,
 )
-from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route
+from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route
 from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
@@ -114,7 +114,7 @@ class Gateway:
     def __init__(self, app: App, **options: Unpack[GatewayOptions]) -> None:
         checks.known_keys("Gateway", options, tuple(GatewayOptions.__annotations__))
         self.app = app
-        self.owner = options.get("owner", "local")
+        self.owner = OWNERS[app] = options.get("owner", "local")
         self.per_minute = options.get("per_minute", 600)
         self.most = options.get("most", 4096)
         self.guard = options.get("guard") or Guard.from_environ(os.environ)
