@@ -68,7 +68,7 @@ from fairlead.gateway.entries import Entry, Wanted
 from fairlead.gateway.messages import text_of
 from fairlead.gateway.openai_words import LONGEST_WAIT
 from fairlead.gateway.tasks import engine_of, submit
-from fairlead.gateway.turns import RESERVED, Turn, new_id
+from fairlead.gateway.turns import RESERVED, Turn, for_callers, new_id
 from fairlead.runtime.hooks import report
 from fairlead.store import Tx
 from fairlead.tasks import records
@@ -193,9 +193,9 @@ def _told() -> Iterator[None]:
 
 
 def _error(failure: Failure) -> A2AError:
-    told = wire.render(failure)["error"]
-    data = {"code": told["code"]}
     kind = failure.kind
+    told = wire.render(for_callers(failure))["error"]
+    data = {"code": told["code"]}
     if kind in (Kind.not_found, Kind.forbidden):
         # Whose task it is, is nobody else's business.
         return TaskNotFoundError(data={"code": AgentNotFound.code})

@@ -188,8 +188,10 @@ async def to_its_end(taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said |
 
 def for_callers(failure: Failure) -> Failure:
     """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
-    if isinstance(failure, GatewayFailure) or failure.kind not in _OUR_OWN:
+    if isinstance(failure, GatewayFailure):
         return failure
+    if failure.kind not in _OUR_OWN:
+        return failure.for_callers()
     report(f"The gateway could not serve a request: {failure.message}")
     return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead._json import encode, loads, packed
 from fairlead.actions import Action
 from fairlead.actions.binding import Injected
-from fairlead.actions.surfaces import IN_PROCESS
+from fairlead.actions.surfaces import IN_PROCESS, is_local
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
@@ -134,6 +134,13 @@ class Context(Injected):
         if caller is None:
             caller = self._caller = caller_of(self.user, self.auth)
         return caller
+
+    @property
+    def by_operator(self) -> bool:
+        """Whether who runs the program calls: on a surface of theirs, or in process for nobody else."""
+        if self.surface == IN_PROCESS:
+            return self.user is None and self.auth is None
+        return is_local(self.surface)
 
     @property
     def task(self) -> Durable | None:

@@ -67,7 +67,7 @@ class Keys:
 
     def shared(self, error: Exception) -> bytes | None:
         """A failure as twins in flight hear it; not one that concerns the first call alone."""
-        failure = redacted(self._redactor, from_exception(error))
+        failure = redacted(self._redactor, from_exception(error).for_callers())
         return None if failure.kind in _OWN else encode({"error": wire.render(failure)})
 
     async def kept(
