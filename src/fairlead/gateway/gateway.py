@@ -283,7 +283,8 @@ class Gateway:
         self._held[who.owner] = held + 1
         exchange.holder = who.owner
         if route.counted and not self.callers.counted(who, route.name):
-            await self.callers.count(who, route.name, self.per_minute)
+            looks = request.method == "GET"
+            await self.callers.count(who, route.name, self.per_minute, looks=looks)
         if route.raw:
             return Call(self, request, caller, found.params, exchange.request_id, receive)
         try:
