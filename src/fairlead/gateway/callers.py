@@ -67,10 +67,12 @@ _Known = tuple[float, float | None, Caller]
 class Callers:
     """Knows keys and tokens, and counts requests over all processes."""
 
-    def __init__(self, app: App, owner: str, resolvers: Sequence[Resolver]) -> None:
+    def __init__(self, app: App, owner: str, resolvers: Sequence[Resolver], prefix: str = "") -> None:
         self._app = app
         self._owner = owner
         self._resolvers = resolvers
+        #: Before whom a token names: without one, tokens and keys share their owners.
+        self._prefix = prefix
         self._known: dict[str, _Known] = {}
         #: The same by the hash of the whole header that a key came in: what it says was read before.
         self._headers: dict[bytes, _Known] = {}
@@ -239,7 +241,7 @@ class Callers:
         if owner is None:
             raise InvalidToken("The credential is not known here.")
         permissions = found.auth.get("permissions", ()) if isinstance(found.auth, dict) else ()
-        return Caller(owner, permissions=tuple(permissions))
+        return Caller(f"{self._prefix}{owner}", permissions=tuple(permissions))
 
 
 #: Failures that say nothing against the caller: whoever is logged in stays so.

@@ -84,6 +84,8 @@ class GatewayOptions(TypedDict, total=False):
     owner: str
     #: Who calls, for credentials that are no `oag_` keys: tokens, say.
     resolve_context: Sequence[Resolver]
+    #: What is put before whom such a credential names, so that nobody by the name of a key's owner owns what is theirs.
+    token_prefix: str
     #: Requests of one caller to one endpoint in a minute.
     per_minute: int
     #: Blocking calls and streams at once, three quarters of them of one owner; past that, callers come back later.
@@ -121,7 +123,8 @@ class Gateway:
         self.retention = options.get("retention", 86_400.0)
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
-        self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
+        resolvers, prefix = tuple(options.get("resolve_context", ())), options.get("token_prefix", "")
+        self.callers = Callers(app, self.owner, resolvers, prefix)
         #: Seconds that a request's body may take: whoever is slow takes a place that others could have.
         self.patience = 60.0
         #: Requests that are being served, and those of each owner: one leaves a quarter of the places to others.
