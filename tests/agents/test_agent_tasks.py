@@ -251,13 +251,24 @@ async def test_what_an_agent_that_is_a_tool_used_before_a_pause_is_paid_once(
     assert len(helper.requests) == 3
 
 
+async def test_what_a_run_asks_is_no_call_of_its_limit(app: App, worker: Worker) -> None:
+    model = ScriptModel(
+        [call("clarify", question="Which?"), call("wipe", name="b"), "Done."], follow="conversation"
+    )
+    policy = Policy(limits=Limits(tool_calls=1))
+    app.add(Agent("clerk", model=model, instructions="You help.", tools=["wipe"], policy=policy).action)
+    task = await app.tasks.submit("clerk", {"prompt": "Go."})
+    await answered(app.tasks, task.id, "b", "approve")
+    assert (await app.tasks.wait(task.id)).data == "Done."
+
+
 async def test_a_call_that_waits_for_an_answer_is_one_call(app: App, worker: Worker) -> None:
     helper = ScriptModel(
         [call("clarify", question="Which?"), call("wipe", name="b"), "Helped."], follow="conversation"
     )
     app.add(Agent("helper", model=helper, instructions="You help.", tools=["wipe"]).action)
     boss = ScriptModel([call("helper", prompt="Go."), "Done."], follow="conversation")
-    policy = Policy(limits=Limits(tool_calls=3))
+    policy = Policy(limits=Limits(tool_calls=2))
     app.add(Agent("boss", model=boss, instructions="You lead.", tools=["helper"], policy=policy).action)
     task = await app.tasks.submit("boss", {"prompt": "Go."})
     await answered(app.tasks, task.id, "b", "approve")

@@ -1,6 +1,7 @@
 """Each promise once, over every surface: what a caller may rely on wherever the call comes from."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from fairlead import App, Context, Failure, Kind, s
 from fairlead._json import dumps, loads
 from fairlead.failures import action as wire
 from fairlead.failures import lookup
+from fairlead.store.statements import Statement
 from fairlead.testing import Outcome, SurfaceDriver
 
 
@@ -370,6 +372,24 @@ async def test_no_secret_leaves_by_any_way_out(every_surface: SurfaceDriver, boa
             assert secret not in dumps(told.envelope)
             assert secret not in told.stderr
     assert (await call(every_surface, board, "leak")).code == "INTERNAL_ERROR"
+
+
+async def test_where_the_store_is_is_told_to_who_runs_the_program_alone(
+    every_surface: SurfaceDriver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "harbour.db").write_bytes(b"no database at all" * 100)
+    app = App("board", store=f"sqlite:///{tmp_path}/harbour.db")
+
+    @app.action
+    async def look() -> None:
+        """Look."""
+        await app.store.read(lambda tx: tx.one(Statement.of("SELECT 1")))
+
+    told = await every_surface.call(app, "look", {})
+    assert told.code == "INTERNAL_ERROR"
+    near = every_surface.name in ("python", "json", "cli", "dev")
+    assert ("harbour.db" in dumps(told.envelope)) is near
+    assert near or "harbour.db" in caplog.text
 
 
 async def test_no_traceback_is_shown_to_a_caller(every_surface: SurfaceDriver, board: Board) -> None:

@@ -88,6 +88,8 @@ def filled_up(site: Site, http: httpx.Client, disk: Path) -> None:
     # Why is for those who run it.
     assert "is full" in site.log.read_text()
     assert http.get("/healthz").is_success
+    # Who only looks is answered.
+    assert http.get(AGENT).is_success
     (disk / "ballast").unlink()
     completed(http, "after")
     for number, answer in enumerate(told):

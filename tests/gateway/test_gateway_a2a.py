@@ -43,6 +43,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fairlead import App
 from fairlead.gateway.deliveries import Deliverer
@@ -266,8 +267,29 @@ async def test_tasks_are_listed_in_pages(site: Site) -> None:
         rest = await agent.list_tasks(ListTasksRequest(page_size=2, page_token=page.next_page_token))
         assert [each.history[0].parts[0].text for each in (*page.tasks, *rest.tasks)] == ["c", "b", "a"]
         assert not page.tasks[0].artifacts
-        done = await agent.list_tasks(ListTasksRequest(status=TaskState.TASK_STATE_FAILED))
-        assert not done.tasks
+        failed = await agent.list_tasks(ListTasksRequest(status=TaskState.TASK_STATE_FAILED))
+        assert not failed.tasks
+
+
+async def test_a_page_of_tasks_tells_how_many_there_are_of_those_that_are_asked_for(site: Site) -> None:
+    async with client(site, "echo", streaming=False) as agent:
+        started = Timestamp()
+        started.GetCurrentTime()
+        (first,) = await sent(agent, message("a"))
+        for word in ("b", "c"):
+            await sent(agent, message(word))
+        later = Timestamp(seconds=started.seconds + 3600)
+
+        async def total(**asked: Any) -> int:
+            return (await agent.list_tasks(ListTasksRequest(page_size=1, **asked))).total_size
+
+        assert await total() == 3
+        assert await total(context_id=first.task.context_id) == 1
+        assert await total(context_id="none") == 0
+        assert await total(status=TaskState.TASK_STATE_COMPLETED) == 3
+        assert await total(status=TaskState.TASK_STATE_FAILED) == 0
+        assert await total(status_timestamp_after=started) == 3
+        assert await total(status_timestamp_after=later) == 0
 
 
 def test_requests_of_the_version_before_are_answered_in_its_words(site: Site) -> None:

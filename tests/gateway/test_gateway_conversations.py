@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import beeos_sdk as sdk
 import pytest
 
 from fairlead import App
+from fairlead.gateway.channels import Channels
+from fairlead.gateway.channels_said import Turn
+from fairlead.tasks.records import Event, Task
 from gateway.conversations_under_test import KEY, OTHER_KEY, Talk, build, served
 
 
@@ -272,6 +276,33 @@ def test_turns_of_a_conversation_run_in_the_order_of_their_messages(address: str
         if len(ended) == 3:
             break
     assert ended == sent
+
+
+def test_replies_are_told_in_the_order_of_their_turns_though_the_later_one_is_heard_first(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(address, "slow")
+    id = talk.create()
+    first, second = talk.send(id, "a"), talk.send(id, "b")
+    plain = Channels.tail
+
+    async def silent() -> AsyncIterator[Event]:
+        await asyncio.Event().wait()
+        yield Event(0, "", 0.0, {})
+
+    def tail(self: Channels, turn: Turn, task: Task, follow: bool) -> AsyncIterator[Event]:
+        return silent() if follow and turn.message == first else plain(self, turn, task, follow)
+
+    monkeypatch.setattr(Channels, "tail", tail)
+    told = []
+    for _, message in talk.frames(id):
+        for name in ("a", "b"):
+            (tmp_path / name).touch()
+        if message["type"] == "agent_reply":
+            told.append((message["in_reply_to"], message["state"]))
+        if told and told[-1] == (second, "completed"):
+            break
+    assert told.index((first, "completed")) < min(at for at, each in enumerate(told) if each[0] == second)
 
 
 def test_one_turn_is_cancelled_and_the_next_goes_on(address: str, tmp_path: Path) -> None:

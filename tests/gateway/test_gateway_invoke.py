@@ -20,7 +20,10 @@ from beeos_sdk.exceptions import (
     ServiceException,
 )
 
-from fairlead import App
+from fairlead import App, Kind
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel
+from fairlead.failures import StoreFailure
 from fairlead.gateway.entries import MARK, SQL
 from fairlead.tasks.ids import task_id
 from gateway.site_under_test import PATIENCE, STRANGER, Site, error, serving
@@ -62,6 +65,20 @@ def test_an_agent_answers(site: Site) -> None:
 def test_what_an_agent_fails_with_is_its_answer(site: Site) -> None:
     answer = invoke(site, "broken")
     assert (answer.text, answer.is_error) == ("The model is on strike.", True)
+
+
+def test_where_the_store_is_is_no_caller_s_business(
+    app: App, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(request: Any) -> Any:
+        raise StoreFailure(Kind.unavailable, "The store postgresql://ann@inner.example/harbour is away.")
+
+    app.add(Agent("lost", model=ScriptModel(away), instructions="You answer.").action)
+    task = site.ended("lost", site.create("lost", "hello"))
+    told = [invoke(site, "lost"), stream(site, "lost"), task, task.error]
+    assert "The store" in task.error
+    assert "inner.example" not in repr(told)
+    assert "inner.example" in caplog.text
 
 
 def test_an_agent_that_is_not_there_is_not_found_and_a_private_one_neither(site: Site) -> None:

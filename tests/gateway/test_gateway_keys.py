@@ -275,6 +275,23 @@ def test_a_key_that_calls_too_often_is_told_to_wait(here: Here) -> None:
     assert here.get("/agents", other).status_code == 200
 
 
+def test_what_only_looks_is_answered_while_the_store_cannot_be_written(tmp_path: Path) -> None:
+    app = build(f"sqlite:///{tmp_path}/full.db", tmp_path)
+    token, _ = Keys(app.store, app.wall).issue_now("ci", owner="local", per_minute=20)
+    with serving(app.http()) as url, Site(url, tmp_path).raw(token) as client:
+        app.store.write_now(lambda tx: tx.run(Statement.of("PRAGMA query_only = ON")))
+        assert client.post("/agents/echo/tasks", json={"message": "x"}).status_code == 503
+        assert client.get("/agents/echo").status_code == 200
+        assert client.get("/tasks").json()["data"]["tasks"] == []
+        # It is limited still.
+        codes = [client.get("/agents").status_code for _ in range(60)]
+        assert set(codes[:20]) == {200}
+        assert 429 in codes
+        app.store.write_now(lambda tx: tx.run(Statement.of("PRAGMA query_only = OFF")))
+        assert client.post("/agents/echo/tasks", json={"message": "x"}).is_success
+    app.store.close()
+
+
 def test_one_caller_leaves_a_quarter_of_the_places_to_others(app: App, tmp_path: Path) -> None:
     with serving(app.http(gateway={"most": 4})) as url, ExitStack() as open_streams:
         site = Site(url, tmp_path)

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import beeos_sdk as sdk
 import httpx
 import pytest
 
-from fairlead import App
+from fairlead import App, agents
+from fairlead.agents.models.script import ScriptModel
+from fairlead.gateway.agents import own_agents
 from fairlead.gateway.registration import CONFIRMED, SLACK
 from fairlead.gateway.remote_reaper import reap
 from fairlead.tasks import ledger
@@ -245,7 +248,8 @@ def test_names_that_no_database_keeps_are_refused(site: Site, client: httpx.Clie
 
 
 def reaped(app: App, after: float, quiet: float = 1000.0) -> int:
-    closed: int = app.store.write_now(lambda tx: reap(tx, app.wall() + after, quiet))
+    own = own_agents(app)
+    closed: int = app.store.write_now(lambda tx: reap(tx, app.wall() + after, quiet, own))
     return closed
 
 
@@ -293,6 +297,22 @@ def test_what_a_push_agent_never_took_is_closed_when_it_stays_away(
     assert reaped(app, LEASE - 5) == 0, "it may come back"
     assert reaped(app, LEASE + 5) == 1
     assert (status(site, ids[0])[0], status(site, ids[1], "line")[0]) == ("failed", "queued")
+
+
+@pytest.mark.parametrize("mode", ["queue", "push"])
+def test_what_waits_for_an_agent_whose_id_the_app_took_over_is_closed(
+    app: App, site: Site, client: httpx.Client, mode: str
+) -> None:
+    agent = Agent(client, "line", mode=mode)
+    id = site.create("line", "hello")
+    app.add(agents.Agent("line", model=ScriptModel(["Hello."]), instructions="You answer.").action)
+    assert reaped(app, LEASE - 5) == 0, "whoever runs it may still take it"
+    agent.ask("unregister")
+    site.agents().update_agent("line", sdk.UpdateAgentRequest(visibility="public"))
+    assert reaped(app, LEASE + 5, quiet=LEASE - 1) == 0
+    assert reaped(app, LEASE + 5) == 1
+    ended, words = status(site, id, "line")
+    assert (ended, str(words).partition(":")[0]) == ("failed", "agent_lost")
 
 
 def test_the_engine_itself_says_that_the_agent_was_lost(app: App, site: Site, client: httpx.Client) -> None:

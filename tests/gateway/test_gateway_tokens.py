@@ -61,6 +61,21 @@ def test_a_token_reaches_what_its_subject_owns_and_nothing_else(app: App, tmp_pa
         assert site.agents(token("bob")).list_agents().total == 0
 
 
+def test_with_a_prefix_no_token_owns_what_is_a_key_s(app: App, tmp_path: Path) -> None:
+    known = Jwt(jwks=published(tmp_path, 0))
+    with serving(app.http(resolve_context=known, gateway={"token_prefix": "token:"})) as url:
+        site = Site(url, tmp_path)
+        hello = sdk.InvokeAgentRequest(message="hi")
+        with pytest.raises(ApiException) as refused:
+            site.agents(token("local")).invoke_agent("echo", hello)
+        assert error(refused).code == "agent_not_found"
+        site.agents().update_agent("echo", sdk.UpdateAgentRequest(visibility="public"))
+        assert site.agents(token("local")).invoke_agent("echo", hello).data.text == "You said: hi"
+        with site.raw(token("local")) as theirs, site.raw() as ours:
+            assert len(theirs.get("/tasks?state=all").json()["data"]["tasks"]) == 1
+            assert ours.get("/tasks?state=all").json()["data"]["tasks"] == []
+
+
 def test_tokens_that_are_old_forged_or_of_a_key_that_was_taken_back_open_nothing(
     app: App, tmp_path: Path
 ) -> None:

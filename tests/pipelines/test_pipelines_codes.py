@@ -12,6 +12,7 @@ import pytest
 from fairlead import App, Failure
 from fairlead.agents.models.model import Message, Reply, Request
 from fairlead.agents.models.script import ScriptModel
+from fairlead.agents.operator import Approval, Clarification, Operator, Verdict
 from fairlead.failures import catalogue
 from fairlead.failures import runtime as wire
 from fairlead.pipelines.apps import load, options_for
@@ -345,6 +346,58 @@ async def test_a_model_cannot_run_a_program_by_way_of_a_pipeline_without_the_ope
     failure = await called({"source": source, "input": 1}, docroot=str(tmp_path))
     assert failure.code == "tool_denied"
     assert not mark.exists()
+
+
+async def test_who_is_asked_for_a_called_pipeline_sees_all_that_will_run(tmp_path: Path) -> None:
+    main, help = (
+        "use ./help let main : !number -> !number = Help.twice",
+        "let twice : !number -> !number = map({})",
+    )
+    (tmp_path / "a.plumb").write_text(main)
+    (tmp_path / "help.plumb").write_text(help.format("value * 2"))
+    asked: list[Approval] = []
+
+    async def approve(approval: Approval) -> Verdict:
+        asked.append(approval)
+        (tmp_path / "help.plumb").write_text(help.format("value * 1000"))
+        return Verdict(True)
+
+    tools = require(check_text("use sys let main : !int -> !int = id")).modules["Sys"].processes
+    dispatcher = Dispatcher(tools, Host(docroot=str(tmp_path)), ask=approve)
+    assert await dispatcher.call("call", {"file": "a.plumb", "input": 2}) == 4
+    assert [each.input for each in asked] == [
+        {
+            "file": "a.plumb",
+            "input": 2,
+            "source": main,
+            "modules": {str(tmp_path / "help.plumb"): help.format("value * 2")},
+        }
+    ]
+
+
+async def test_a_called_pipeline_cannot_waive_the_operators_yes_to_its_own_tools(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    run = {"name": "run", "arguments": {"cmd": "touch", "args": [str(tmp_path / "mark")]}}
+    script.write_text(json.dumps({"turn": [{"calls": [run]}, {"text": "done"}]}))
+    source = (
+        'let run : { cmd: string, args?: [string] } -> json = tool { builtin: "exec", approve: false }\n'
+        f'let main : !string -> !string = agent {{ provider: "script", model: "{script}", tools: [run] }}'
+    )
+    asked: list[str] = []
+
+    class Wary(Operator):
+        async def approve(self, ask: Approval) -> Verdict:
+            asked.append(ask.tool)
+            return Verdict(ask.tool == "call")
+
+        async def clarify(self, ask: Clarification) -> None:
+            return None
+
+    tools = require(check_text("use sys let main : !int -> !int = id")).modules["Sys"].processes
+    host = Host(docroot=str(tmp_path), operator=Wary())
+    await Dispatcher(tools, host).call("call", {"source": source, "input": "go"})
+    assert asked == ["call", "run"]
+    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize("file", ["/etc/hostname", "../secret.plumb", "in/../../secret.plumb", "link.plumb"])

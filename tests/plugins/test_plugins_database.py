@@ -18,6 +18,7 @@ from fairlead.plugins import slots
 from fairlead.plugins.database import Database, Limits
 from fairlead.store import Store, open_store
 from plugins.plugin_host import Host
+from servers import until
 
 PATIENCE = 20.0
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"
@@ -511,6 +512,18 @@ async def test_the_end_waits_for_statements_and_answers_everyone(host: Host) -> 
     database = Database("acme.notes", host.database.file, host.config.database_key)
     assert loads(database.query("SELECT count(*) AS n FROM notes"))["rows"] == [{"n": written}]
     database.close()
+
+
+async def test_the_end_does_not_wait_for_a_function_that_cannot_be_stopped(make: Make) -> None:
+    host = make("slow", limits=Limits(seconds=0.05))
+    await host.exec("CREATE VIRTUAL TABLE words USING fts5(text)")
+    await host.exec("INSERT INTO words VALUES (?)", dumps(["a " * 10_000]))
+    slow = "SELECT snippet(words, 0, '[', ']', '', 64) FROM words('a')"
+    answer = host.database.submit(True, slow, None)
+    await asyncio.to_thread(until, host.database._turn.locked, "The statement did not begin.")
+    await asyncio.wait_for(host.services.close(), PATIENCE)
+    assert not answer.done()
+    assert await asyncio.wait_for(asyncio.wrap_future(answer), PATIENCE)
 
 
 async def test_statements_run_one_at_a_time_in_the_order_they_came(host: Host) -> None:

@@ -23,6 +23,23 @@ CALLS = (
     "rtrim(?, ?)",
     "unhex(?, ?)",
 )
+#: An object with many members, made in SQL.
+MEMBERS = (
+    "(WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 60000)"
+    " SELECT json_group_object('{}' || n, n) FROM t)"
+)
+PATCHES = ("json_patch(?, ?)", "jsonb_patch(?, ?)", "json_array(json_patch(?, ?))", "json(jsonb_patch(?, ?))")
+JSON = (
+    '{"a":1,"b":{"c":[1,2]}}',
+    '{"a":null,"b":{"c":5,"d":{}}}',
+    "{a:+1,}",
+    "[1]",
+    "7",
+    '"é"',
+    "{}",
+    '{"a":{"a":1}}',
+)
+BROKEN = ('{"a":', "", "a", '{"a":1}x')
 ODD = (None, 7, -1.5, 1e100, b"", b"a\0b", "", "\0", "a", "é", "0a 0B", " ")
 
 
@@ -36,6 +53,8 @@ ODD = (None, 7, -1.5, 1e100, b"", b"a\0b", "", "\0", "a", "é", "0a 0B", " ")
         "SELECT hex(zeroblob(2000000)) LIKE '%' || substr(hex(zeroblob(25000)), 1, 49000) || '1%' AS n",
         "SELECT hex(zeroblob(2000000)) GLOB '*' || substr(hex(zeroblob(25000)), 1, 49000) || '1*' AS n",
         "SELECT length(trim(hex(zeroblob(1000000)), hex(randomblob(1000000)) || 'x')) AS n",
+        f"SELECT length(json_patch({MEMBERS.format('a')}, {MEMBERS.format('b')})) AS n",
+        f"SELECT length(jsonb_patch({MEMBERS.format('a')}, {MEMBERS.format('b')})) AS n",
     ],
 )
 async def test_no_function_of_two_long_texts_takes_long(host: Host, sql: str) -> None:
@@ -60,6 +79,24 @@ def test_functions_give_what_sqlite_gives(call: str, window: int, monkeypatch: p
         values = tuple(value() for _ in range(call.count("?")))
         sql = f"SELECT x, typeof(x) FROM (SELECT {call} AS x)"
         assert ours.execute(sql, values).fetchall() == plain.execute(sql, values).fetchall(), values
+    for each in (plain, ours):
+        each.close()
+
+
+@pytest.mark.parametrize("call", PATCHES)
+def test_patches_give_what_sqlite_gives(call: str) -> None:
+    plain = dbapi2.connect(":memory:")
+    ours = bounded(_sqlite3.__file__, lambda: dbapi2.connect(":memory:"))
+
+    def told(connection: Any, values: tuple[Any, ...]) -> Any:
+        try:
+            return connection.execute(f"SELECT x, typeof(x) FROM (SELECT {call} AS x)", values).fetchall()
+        except dbapi2.Error as error:
+            return type(error), str(error)
+
+    values = (*JSON, *BROKEN, *ODD)
+    for pair in ((one, other) for one in values for other in values):
+        assert told(ours, pair) == told(plain, pair), pair
     for each in (plain, ours):
         each.close()
 

@@ -66,6 +66,20 @@ async def test_what_a_plugin_said_last_is_kept(process_runner: Make, hostile: Pa
     assert "invalid pointer" in exits[0].last_words
 
 
+@pytest.mark.parametrize("after", [4080, 4090, 65_530])
+async def test_a_secret_where_the_last_words_are_cut_is_not_told_by_half(
+    process_runner: Make, hostile: Path, after: int
+) -> None:
+    exits: list[Exit] = []
+    runner = process_runner(hostile, on_exit=exits.append)
+    secret = "sk-" + "abcdefgh" * 4
+    with pytest.raises(Failure):
+        await invoke(runner, "say_and_fall", f"{secret}\n{'.' * after}")
+    assert exits[0].last_words.endswith("....")
+    assert "abcdefgh" not in exits[0].last_words
+    assert len(exits[0].last_words) <= 4096
+
+
 @pytest.mark.parametrize("id", ["hang", "spin", "log_without_end", "print_without_end"])
 async def test_a_hang_ends_at_the_deadline(process_runner: Make, hostile: Path, id: str) -> None:
     runner = process_runner(hostile)

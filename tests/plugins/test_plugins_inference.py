@@ -395,6 +395,23 @@ async def test_what_a_tool_declares_secret_is_not_kept_in_a_session(library: Pat
     assert "horse4711" not in json.dumps(chunks)
 
 
+async def test_what_an_inline_tool_declares_secret_is_told_to_the_plugin_and_not_kept(
+    library: Path, tmp_path: Path
+) -> None:
+    code = {"type": "string", "writeOnly": True}
+    shape = {"type": "object", "properties": {"door": {"type": "string"}, "code": code}}
+    spec = {"type": "function", "function": {"name": "unseal", "parameters": shape}}
+    model = ScriptModel([call("unseal", door="d", code="horse4711")])
+    async with bridged(library, tmp_path, model) as bridge:
+        told = await bridge.host(slots.COMPLETE, hello(tools=[spec], session_id="s"))
+        bodies = await bridge.app.store.read(lambda tx: tx.all(Statement.of("SELECT body FROM messages")))
+    asked = told["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(asked) == {"door": "d", "code": "horse4711"}
+    kept = "".join(str(row[0]) for row in bodies)
+    assert "unseal" in kept
+    assert "horse4711" not in kept
+
+
 async def test_secrets_of_calls_that_a_request_repeats_are_not_kept(library: Path, tmp_path: Path) -> None:
     function = {"name": "unlock", "arguments": '{"door":"d","code":"horse4711"}'}
     messages = [

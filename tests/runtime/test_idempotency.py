@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import enum
 import sys
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -391,12 +392,13 @@ async def test_a_body_that_lingers_keeps_its_key_until_it_has_stopped() -> None:
 
 
 @pytest.mark.parametrize("how", ["signal", "task", "timeout", "retry"])
-@pytest.mark.parametrize("style", ["sync", "async", "wrapped"])
+@pytest.mark.parametrize("style", ["sync", "async", "wrapped sync", "wrapped async"])
 async def test_a_stopped_write_that_succeeds_within_the_grace_is_not_done_again(how: str, style: str) -> None:
-    async def through(call: Call, next: Next) -> Any:
-        return await next()
+    async def tenfold(call: Call, next: Next) -> Any:
+        return 10 * await next()
 
-    app = App("x", grace=5, middleware=[through] if style == "wrapped" else [])
+    wrapped = style.startswith("wrapped")
+    app = App("x", grace=5, middleware=[tenfold] if wrapped else [])
     started = asyncio.Event()
     loop = asyncio.get_running_loop()
     done: list[int] = []
@@ -421,7 +423,7 @@ async def test_a_stopped_write_that_succeeds_within_the_grace_is_not_done_again(
         done.append(1)
         return len(done)
 
-    name, signal = "sync_pay" if style == "sync" else "async_pay", Signal()
+    name, signal = "async_pay" if style.endswith("async") else "sync_pay", Signal()
     timeout = 0.05 if how in ("timeout", "retry") else None
     first = asyncio.create_task(app.invoke(name, idempotency_key="k", signal=signal, timeout=timeout))
     await started.wait()
@@ -432,7 +434,74 @@ async def test_a_stopped_write_that_succeeds_within_the_grace_is_not_done_again(
     outcome = (await asyncio.gather(first, return_exceptions=True))[0]
     assert isinstance(outcome, asyncio.CancelledError if how == "task" else Result)
     again = await app.invoke(name, idempotency_key="k")
-    assert (again.data, again.replayed, len(done)) == (1, True, 1)
+    assert (again.data, again.replayed, len(done)) == (10 if wrapped else 1, True, 1)
+
+
+async def test_a_write_on_a_thread_that_succeeds_after_the_grace_is_kept_as_middleware_tells_it() -> None:
+    async def tenfold(call: Call, next: Next) -> Any:
+        return 10 * await next()
+
+    app = App("x", grace=0.01, middleware=[tenfold])
+    go_on = threading.Event()
+    done: list[int] = []
+
+    @app.action(side_effects="write")
+    def pay() -> int:
+        """Pay."""
+        assert go_on.wait(10)
+        done.append(1)
+        return len(done)
+
+    assert not (await app.invoke("pay", idempotency_key="k", timeout=0.01)).ok
+    again = asyncio.create_task(app.invoke("pay", idempotency_key="k"))
+    go_on.set()
+    async with asyncio.timeout(10):
+        result = await again
+    assert (result.data, result.replayed, len(done)) == (10, True, 1)
+
+
+def test_a_program_ends_although_a_keyed_write_behind_middleware_does_not() -> None:
+    async def through(call: Call, next: Next) -> Any:
+        return await next()
+
+    app = App("x", grace=0.01, middleware=[through])
+    go_on = threading.Event()
+    done: list[int] = []
+
+    @app.action(side_effects="write")
+    def pay() -> None:
+        """Pay."""
+        go_on.wait(30)
+        done.append(1)
+
+    first = asyncio.run(app.invoke("pay", idempotency_key="k", timeout=0.01))
+    assert first.failure is not None
+    assert first.failure.code == "TIMEOUT"
+    assert not done
+    go_on.set()
+
+
+async def test_a_middlewares_own_time_limit_does_not_wait_for_a_keyed_write_on_a_thread() -> None:
+    async def impatient(call: Call, next: Next) -> Any:
+        async with asyncio.timeout(0.01):
+            return await next()
+
+    app = App("x", middleware=[impatient])
+    go_on = threading.Event()
+
+    done: list[int] = []
+
+    @app.action(side_effects="write")
+    def pay() -> None:
+        """Pay."""
+        go_on.wait(30)
+        done.append(1)
+
+    result = await app.invoke("pay", idempotency_key="k")
+    assert not done
+    go_on.set()
+    assert result.failure is not None
+    assert result.failure.code == "TIMEOUT"
 
 
 async def test_a_stopped_read_is_tried_again_whatever_it_gave() -> None:

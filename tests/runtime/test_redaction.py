@@ -160,6 +160,20 @@ async def test_warnings_are_redacted() -> None:
     assert result.warnings == result.meta["warnings"] == ["token=[REDACTED] iban=[REDACTED]"]
 
 
+async def test_what_an_action_adds_to_the_meta_is_redacted() -> None:
+    app = App("x", redact={"keys": ["iban"]})
+
+    @app.action
+    async def act(ctx: Context) -> None:
+        """Act."""
+        ctx.told_meta = {"agent": {"iban": "DE123456", "note": "token=hunter2", "steps": 3}}
+
+    result = await app.invoke("act")
+    told = {"agent": {"iban": "[REDACTED]", "note": "token=[REDACTED]", "steps": 3}}
+    assert result.told_meta == told
+    assert result.to_dict()["meta"].items() >= told.items()
+
+
 async def test_a_text_under_pass_is_hidden_in_log_fields_and_a_number_is_not() -> None:
     assert await logged({"pass": "x"}) == {"pass": "[REDACTED]"}
     assert await logged({"pass": 12, "fail": 3}) == {"pass": 12, "fail": 3}

@@ -25,7 +25,11 @@ _DECLARED: Final[WeakKeyDictionary[Action[..., Any], frozenset[str]]] = WeakKeyD
 
 def discreet(call: ToolCall, action: Action[..., Any] | None, placeholder: str) -> ToolCall:
     """A call without what its tool declares to be secret."""
-    names = frozenset() if action is None else _declared(action)
+    return without(call, frozenset() if action is None else _declared(action), placeholder)
+
+
+def without(call: ToolCall, names: frozenset[str], placeholder: str) -> ToolCall:
+    """A call without the arguments of these names."""
     if not names:
         return call
     try:

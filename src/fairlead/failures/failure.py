@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from fairlead.failures.kinds import PIVOT, Kind
 
@@ -126,11 +126,30 @@ class Failure(Exception):
             self.__cause__ = cause
         super().__init__(self.message)
 
+    def for_callers(self) -> Failure:
+        """The failure as those may hear of it who do not run the program."""
+        return self
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.family} {self.code}: {self.message}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild, (type(self), dict(self.__dict__))
+
+
+class StoreFailure(Failure):
+    """Something is wrong with the store. It says where that is and what to do: words for who runs the program alone."""
+
+    def for_callers(self) -> Failure:
+        words = _OF_STORE.get(self.kind, "The store is not available. Try again later.")
+        return Failure(self.kind, words, retry_after=self.retry_after, cause=self)
+
+
+#: What callers are told of a store that is there, and refuses what it was given.
+_OF_STORE: Final = {
+    Kind.invalid_input: "The store cannot keep a value that it was given.",
+    Kind.conflict: "The store holds something that rules this out.",
+}
 
 
 def rebuild(cls: type[Failure], state: Mapping[str, Any]) -> Failure:

@@ -64,11 +64,11 @@ from fairlead.gateway.a2a_push import BEFORE, NOW, RENDERERS, sealed_token, stat
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LONGEST_ID, Answer, Call, Frames
 from fairlead.gateway.changes import SQL, Webhook
-from fairlead.gateway.entries import Entry
+from fairlead.gateway.entries import Entry, Wanted
 from fairlead.gateway.messages import text_of
 from fairlead.gateway.openai_words import LONGEST_WAIT
 from fairlead.gateway.tasks import engine_of, submit
-from fairlead.gateway.turns import RESERVED, Turn, new_id
+from fairlead.gateway.turns import RESERVED, Turn, for_callers, new_id
 from fairlead.runtime.hooks import report
 from fairlead.store import Tx
 from fairlead.tasks import records
@@ -193,9 +193,9 @@ def _told() -> Iterator[None]:
 
 
 def _error(failure: Failure) -> A2AError:
-    told = wire.render(failure)["error"]
-    data = {"code": told["code"]}
     kind = failure.kind
+    told = wire.render(for_callers(failure))["error"]
+    data = {"code": told["code"]}
     if kind in (Kind.not_found, Kind.forbidden):
         # Whose task it is, is nobody else's business.
         return TaskNotFoundError(data={"code": AgentNotFound.code})
@@ -433,30 +433,31 @@ async def _page(call: Call, agent: GatewayAgent, params: ListTasksRequest) -> Li
     size = params.page_size if params.HasField("page_size") else PAGE
     if not 1 <= size <= MOST:
         raise InvalidParamsError(f"pageSize must be from 1 to {MOST}.")
+    wanted, entries = _wanted(params), call.gateway.entries
     with _told():
         await call.gateway.recorder.flush()
-        entries, more = await call.gateway.entries.page(
-            call.caller, "all", size, params.page_token or None, agent.id
-        )
-    tasks = [words.task_of(entry.task) for entry in entries if _wanted(entry, params)]
+        page, more = await entries.page(call.caller, "all", size, params.page_token or None, agent.id)
+        total = await entries.count(call.caller, agent.id, wanted)
+    found = [entry.task for entry in page]
+    if wanted is not None:
+        found = [each for each in found if wanted.fits(each, words.context_of(each))]
+    tasks = [words.task_of(each) for each in found]
     for each in tasks:
         if not params.include_artifacts:
             each.ClearField("artifacts")
         each.CopyFrom(apply_history_length(each, params))
-    return ListTasksResponse(
-        tasks=tasks, next_page_token=more or "", page_size=len(tasks), total_size=len(tasks)
-    )
+    return ListTasksResponse(tasks=tasks, next_page_token=more or "", page_size=len(tasks), total_size=total)
 
 
-def _wanted(entry: Entry, params: ListTasksRequest) -> bool:
-    task = entry.task
-    if params.context_id and params.context_id != words.context_of(task):
-        return False
-    if params.status and params.status != TaskState.Value(state_name(task.state)):
-        return False
-    changed = task.ended or task.started or task.created
-    return not params.HasField("status_timestamp_after") or (
-        changed >= params.status_timestamp_after.ToNanoseconds() / 1e9
+def _wanted(params: ListTasksRequest) -> Wanted | None:
+    """Which tasks are asked for; None for all."""
+    since = params.HasField("status_timestamp_after")
+    if not (params.context_id or params.status or since):
+        return None
+    return Wanted(
+        [each for each in State if not params.status or params.status == TaskState.Value(state_name(each))],
+        params.status_timestamp_after.ToNanoseconds() / 1e9 if since else 0.0,
+        params.context_id,
     )
 
 

@@ -18,6 +18,7 @@ from fairlead.surfaces.talking import keeps_conversations, message_member
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
+    from fairlead.runtime import App
 
 SQL = statements(__file__)
 #: What those listen to who remember agents.
@@ -184,7 +185,7 @@ class Agents:
     async def on(self, instance: str) -> frozenset[str]:
         """The ids of the agents on an instance."""
         if instance == LOCAL:
-            return frozenset(action.name for action in self._actions())
+            return frozenset(own_agents(self._app))
         rows = await self._app.store.read(lambda tx: tx.all(SQL.agents_on, instance=instance))
         return frozenset(id for (id,) in rows)
 
@@ -228,6 +229,11 @@ class Agents:
             action,
             face=_face(action),
         )
+
+
+def own_agents(app: App) -> list[str]:
+    """The ids of the app's own agents."""
+    return [action.name for action in app.catalogue if "agent" in action.metadata]
 
 
 def is_own(row: Any, owner: str | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from fairlead._json import DEEPEST, is_deep, loads
 from fairlead.failures import Failure
@@ -14,7 +15,10 @@ from fairlead.surfaces.http.asgi import Asgi, Receive, Request
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
+    from fairlead.runtime import App
 
+#: Whose an app's own agents are, as its gateway was told.
+OWNERS: Final[WeakKeyDictionary[App, str]] = WeakKeyDictionary()
 #: Bytes of a request's body, by what it is for.
 SMALL: Final = 64 * 1024
 LARGE: Final = 1024 * 1024

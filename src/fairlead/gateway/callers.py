@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from fairlead._json import loads
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.failures.gateway import (
     AuthTransient,
     AuthUnavailable,
@@ -29,6 +29,7 @@ from fairlead.failures.gateway import (
 from fairlead.gateway.call import Caller
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
+from fairlead.runtime.limits import MemoryRates
 from fairlead.store import DurableRates
 from fairlead.store.statements import statements
 from fairlead.surfaces.auth.resolve import Resolver, resolve
@@ -66,15 +67,19 @@ _Known = tuple[float, float | None, Caller]
 class Callers:
     """Knows keys and tokens, and counts requests over all processes."""
 
-    def __init__(self, app: App, owner: str, resolvers: Sequence[Resolver]) -> None:
+    def __init__(self, app: App, owner: str, resolvers: Sequence[Resolver], prefix: str = "") -> None:
         self._app = app
         self._owner = owner
         self._resolvers = resolvers
+        #: Before whom a token names: without one, tokens and keys share their owners.
+        self._prefix = prefix
         self._known: dict[str, _Known] = {}
         #: The same by the hash of the whole header that a key came in: what it says was read before.
         self._headers: dict[bytes, _Known] = {}
         self._purses: dict[tuple[str, str], _Purse] = {}
         self._rates: DurableRates | None = None
+        #: Counts while the store cannot be written.
+        self._spare = MemoryRates(app.clock.monotonic)
         self._heard = False
         #: Grows whenever keys change: what was looked up before that is not remembered.
         self._era = 0
@@ -144,8 +149,11 @@ class Callers:
         purse.left -= 1
         return True
 
-    async def count(self, caller: Caller, endpoint: str, per_minute: int) -> None:
-        """Count a request of a caller to an endpoint. Raises RateLimited."""
+    async def count(self, caller: Caller, endpoint: str, per_minute: int, *, looks: bool = False) -> None:
+        """Count a request of a caller to an endpoint. Raises RateLimited.
+
+        One that only `looks` is counted in this process alone while the store cannot be written: it can be answered.
+        """
         limit = caller.per_minute or per_minute
         who = caller.key or caller.owner
         now = self._app.clock.monotonic()
@@ -156,14 +164,21 @@ class Callers:
             purse = self._purses[who, endpoint] = _Purse()
         async with purse.filling:
             if purse.left <= 0 or purse.until < now:
-                await self._filled(purse, f"{who}\n{endpoint}", limit, now)
+                await self._filled(purse, f"{who}\n{endpoint}", limit, now, looks)
             purse.left -= 1
 
-    async def _filled(self, purse: _Purse, key: str, limit: int, now: float) -> None:
+    async def _filled(self, purse: _Purse, key: str, limit: int, now: float, looks: bool) -> None:
         if self._rates is None:
             self._rates = DurableRates(self._app.store, name="gateway", clock=self._app.clock.time)
         part = max(1, limit // _PARTS)
-        wait = await self._rates.take(key, max(1, limit // part), 60.0)
+        parts = max(1, limit // part)
+        try:
+            wait = await self._rates.take(key, parts, 60.0)
+        except StoreFailure as failure:
+            if not looks:
+                raise
+            report(f"Requests that look are counted in this process alone: {failure.message}")
+            wait = self._spare.take(key, parts, 60.0)
         if wait > 0:
             raise RateLimited("Too many requests. Wait as long as Retry-After says.", retry_after=wait)
         purse.left, purse.until = part, now + 60.0
@@ -226,7 +241,7 @@ class Callers:
         if owner is None:
             raise InvalidToken("The credential is not known here.")
         permissions = found.auth.get("permissions", ()) if isinstance(found.auth, dict) else ()
-        return Caller(owner, permissions=tuple(permissions))
+        return Caller(f"{self._prefix}{owner}", permissions=tuple(permissions))
 
 
 #: Failures that say nothing against the caller: whoever is logged in stays so.

@@ -353,12 +353,25 @@ class Channels:
             for turn in doomed:
                 await self._end(turn)
             for turn, task in open_turns:
-                events = [] if task is None else await self._events(turn, task)
-                if events or task is None:
-                    await self.written(channel, turn, events)
+                await self._caught_up(channel, turn, task)
             if not doomed:
                 break
         return await self._fresh(channel)
+
+    async def told_before(self, channel: Channel, number: int) -> None:
+        """Bring into the log what turns before this one have written.
+
+        They ended before it began; who follows them all hears of each on its own, and perhaps of the later one first.
+        """
+        _, open_turns = await self._store.read(lambda tx: turns_of(tx, channel.id))
+        for turn, task in open_turns:
+            if turn.number < number:
+                await self._caught_up(channel, turn, task)
+
+    async def _caught_up(self, channel: Channel, turn: Turn, task: Task | None) -> None:
+        events = [] if task is None else await self._events(turn, task)
+        if events or task is None:
+            await self.written(channel, turn, events)
 
     async def written(self, channel: Channel, turn: Turn, events: list[Event]) -> None:
         """Bring events of a turn's task into the log."""

@@ -89,6 +89,8 @@ class _Watch:
             following, queue = self._followed.get(turn.number) or self._follow(turn, task)
             heard = [queue.get_nowait() for _ in range(queue.qsize())]
             if heard:
+                if turn.number > open_turns[0][0].number:
+                    await self._channels.told_before(self._channel, turn.number)
                 await self._channels.written(self._channel, turn, heard)
             elif following.done():
                 # The store was away, or the end was heard and somebody else wrote it: it is looked at anew.

@@ -17,6 +17,7 @@ from fairlead.store.statements import statements
 from fairlead.tasks import ledger
 from fairlead.tasks.ids import task_id
 from fairlead.tasks.records import Task
+from fairlead.tasks.states import State
 from fairlead.tasks.worker import RETENTION
 
 SQL = statements(__file__, "tasks.sql")
@@ -41,6 +42,19 @@ class Entry(NamedTuple):
     task: Task
     #: What an invoke left; None for a task of the engine.
     record: dict[str, Any] | None = None
+
+
+class Wanted(NamedTuple):
+    """Which tasks are asked for: those in some states, that changed since a moment, of one context or of any."""
+
+    states: Collection[State]
+    after: float = 0.0
+    context: str = ""
+
+    def fits(self, task: Task, context: str) -> bool:
+        """Whether a task that belongs to this context is one of them."""
+        changed = task.ended or task.started or task.created
+        return task.state in self.states and changed >= self.after and self.context in ("", context)
 
 
 class Entries:
@@ -124,6 +138,17 @@ class Entries:
         if over:
             self._store.submit(lambda tx: tx.many(SQL.close, [{"task": id} for id in over]), True)
         return found, None if more is None else _cursor(*more)
+
+    async def count(self, caller: Caller, agent: str, wanted: Wanted | None = None) -> int:
+        """How many tasks a caller has with an agent: all, or those that are wanted."""
+        asked: dict[str, Any] = {"owner": caller.owner, "agent": agent}
+        statement = SQL.counted_agent
+        if wanted is not None:
+            statement = SQL.counted_agent_wanted
+            asked |= {"states": dumps(wanted.states), "after": wanted.after, "context": wanted.context}
+        row = await self._store.read(lambda tx: tx.one(statement, **asked))
+        assert row is not None
+        return int(row[0])
 
 
 def sweep(tx: Tx, now: float, since: Swept = START) -> tuple[Swept, bool]:

@@ -26,7 +26,7 @@ from fairlead.failures.gateway import (
     PayloadTooLarge,
     RateLimited,
 )
-from fairlead.gateway.call import Answer, Call, Caller, Content, Frames, Route
+from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route
 from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
@@ -84,6 +84,8 @@ class GatewayOptions(TypedDict, total=False):
     owner: str
     #: Who calls, for credentials that are no `oag_` keys: tokens, say.
     resolve_context: Sequence[Resolver]
+    #: What is put before whom such a credential names, so that nobody by the name of a key's owner owns what is theirs.
+    token_prefix: str
     #: Requests of one caller to one endpoint in a minute.
     per_minute: int
     #: Blocking calls and streams at once, three quarters of them of one owner; past that, callers come back later.
@@ -114,14 +116,15 @@ class Gateway:
     def __init__(self, app: App, **options: Unpack[GatewayOptions]) -> None:
         checks.known_keys("Gateway", options, tuple(GatewayOptions.__annotations__))
         self.app = app
-        self.owner = options.get("owner", "local")
+        self.owner = OWNERS[app] = options.get("owner", "local")
         self.per_minute = options.get("per_minute", 600)
         self.most = options.get("most", 4096)
         self.guard = options.get("guard") or Guard.from_environ(os.environ)
         self.retention = options.get("retention", 86_400.0)
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
-        self.callers = Callers(app, self.owner, tuple(options.get("resolve_context", ())))
+        resolvers, prefix = tuple(options.get("resolve_context", ())), options.get("token_prefix", "")
+        self.callers = Callers(app, self.owner, resolvers, prefix)
         #: Seconds that a request's body may take: whoever is slow takes a place that others could have.
         self.patience = 60.0
         #: Requests that are being served, and those of each owner: one leaves a quarter of the places to others.
@@ -283,7 +286,8 @@ class Gateway:
         self._held[who.owner] = held + 1
         exchange.holder = who.owner
         if route.counted and not self.callers.counted(who, route.name):
-            await self.callers.count(who, route.name, self.per_minute)
+            looks = request.method == "GET"
+            await self.callers.count(who, route.name, self.per_minute, looks=looks)
         if route.raw:
             return Call(self, request, caller, found.params, exchange.request_id, receive)
         try:

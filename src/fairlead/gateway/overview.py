@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from fairlead._json import loads
 from fairlead.failures import Failure, Kind
-from fairlead.gateway.agents import instant, is_own
+from fairlead.gateway.agents import LOCAL, instant, is_own
 from fairlead.gateway.audit import Audit, spelled
+from fairlead.gateway.call import OWNERS
 from fairlead.gateway.keys import ApiKey, Keys
 from fairlead.runtime import App
 from fairlead.store.statements import statements
@@ -53,8 +54,12 @@ class Overview:
 
     def __init__(self, app: App, owner: str | None = None) -> None:
         self._app = app
-        #: Whose the app's own agents are, where that is known.
         self._owner = owner
+
+    @property
+    def owner(self) -> str | None:
+        """Whose the app's own agents are, where that is known."""
+        return self._owner or OWNERS.get(self._app)
 
     async def agents(self, scope: Scope = ALL) -> list[dict[str, Any]]:
         """All agents, the app's own first."""
@@ -63,8 +68,8 @@ class Overview:
         for action in self._app.catalogue:
             if "agent" in action.metadata:
                 row = rows.pop(action.name, None)
-                row = row if row is not None and is_own(row, self._owner) else None
-                owner = self._owner or ("local" if row is None else row[1])
+                row = row if row is not None and is_own(row, self.owner) else None
+                owner = self.owner or (LOCAL if row is None else row[1])
                 told.append(_agent(action.name, action.title, action.description, row, owner))
         now = self._app.wall()
         for id, row in rows.items():
@@ -176,7 +181,7 @@ def _agent(id: str, name: str, description: str, row: Row | None, owner: str) ->
         "owner": owner,
         "visibility": visibility,
         "mcp_enabled": mcp,
-        "instance": "local" if row is None or row[6] is None else row[6],
+        "instance": LOCAL if row is None or row[6] is None else row[6],
         "mode": "in process",
         "online": True,
         "lease_until": None,

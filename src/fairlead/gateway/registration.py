@@ -41,6 +41,7 @@ CONFIRMED: Final = 10.0
 #: Takes that nobody confirmed, beyond a task's attempts, before they count as attempts.
 _UNHEARD: Final = 8
 LOST: Final = "agent_lost: whoever ran the agent was lost, or went away."
+TAKEN_OVER: Final = "agent_lost: the app has an agent of this id itself now. Send the message again."
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -51,5 +51,21 @@ WHERE agents.mode IN ('push', 'busy_reject') AND agents.lease < :now
     AND tasks.ended IS NULL AND tasks.worker IS NULL AND tasks.state IN ('queued', 'running')
 ORDER BY tasks.created LIMIT 200
 
+-- taken_over
+SELECT tasks.id, agents.about, agents.lease, tasks.due FROM tasks
+LEFT JOIN agents ON agents.id = substr(tasks.queue, 7) AND agents.instance IS NOT NULL
+WHERE tasks.queue IN (SELECT value FROM json_each(:queues))
+    AND tasks.ended IS NULL AND tasks.worker IS NULL AND tasks.state IN ('queued', 'running')
+    AND coalesce(agents.lease, 0.0) < :now
+ORDER BY tasks.created LIMIT 200
+
+-- taken_over (postgres)
+SELECT tasks.id, agents.about, agents.lease, tasks.due FROM tasks
+LEFT JOIN agents ON agents.id = substr(tasks.queue, 7) AND agents.instance IS NOT NULL
+WHERE tasks.queue = ANY (ARRAY(SELECT json_array_elements_text(CAST(:queues AS json))))
+    AND tasks.ended IS NULL AND tasks.worker IS NULL AND tasks.state IN ('queued', 'running')
+    AND coalesce(agents.lease, 0.0) < :now
+ORDER BY tasks.created LIMIT 200
+
 -- overdue
 SELECT 1 FROM tasks WHERE deadline IS NOT NULL AND ended IS NULL AND deadline <= :now ORDER BY deadline LIMIT 1

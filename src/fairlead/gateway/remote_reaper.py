@@ -7,16 +7,19 @@ away: then nobody could renew.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
-from fairlead._json import loads
+from fairlead._json import dumps, loads
 from fairlead.failures import Failure
 from fairlead.gateway.agents import SQL as AGENTS_SQL
+from fairlead.gateway.agents import own_agents
 from fairlead.gateway.looking import Looking
-from fairlead.gateway.registration import LEASE, LOST, SLACK, SQL, lose
+from fairlead.gateway.registration import LEASE, LOST, SLACK, SQL, TAKEN_OVER, lose, queue_of
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
 from fairlead.store import Tx
+from fairlead.store.store import Row
 from fairlead.tasks import ledger
 from fairlead.tasks.records import Task
 from fairlead.tasks.states import State
@@ -58,21 +61,27 @@ class Reaper(Looking):
         if gap > _GAP or abs((wall - self._wall) - gap) > _JUMP:
             self._steady = steady
         quiet = steady - self._steady
-        store = self._app.store
-        some = await store.read(lambda tx: _waits(tx, wall))
-        closed = await store.write(lambda tx: reap(tx, wall, quiet)) if some else 0
+        store, own = self._app.store, own_agents(self._app)
+        some = await store.read(lambda tx: _waits(tx, wall, own))
+        closed = await store.write(lambda tx: reap(tx, wall, quiet, own)) if some else 0
         self._last, self._wall = steady, wall
         return closed
 
 
-def _waits(tx: Tx, now: float) -> bool:
+def _waits(tx: Tx, now: float, own: Sequence[str]) -> bool:
     return bool(
-        tx.one(SQL.overdue, now=now) or tx.one(SQL.lost, until=now + SLACK) or tx.one(SQL.orphans, now=now)
+        tx.one(SQL.overdue, now=now)
+        or tx.one(SQL.lost, until=now + SLACK)
+        or tx.one(SQL.orphans, now=now)
+        or tx.one(SQL.taken_over, queues=_queues(own), now=now)
     )
 
 
-def reap(tx: Tx, now: float, quiet: float) -> int:
-    """Close what is to be closed, where leases could be renewed for so many seconds; gives how much that was."""
+def reap(tx: Tx, now: float, quiet: float, own: Sequence[str] = ()) -> int:
+    """Close what is to be closed, where leases could be renewed for so many seconds; gives how much that was.
+
+    `own` are the app's own agents: nobody can register those, so what waits for one of another's waits in vain.
+    """
     closed = ledger.expire(tx, now)
     leases: dict[str, float] = {}
     for row in tx.all(SQL.lost_locked, until=now + SLACK):
@@ -82,12 +91,22 @@ def reap(tx: Tx, now: float, quiet: float) -> int:
         if quiet >= leases[task.queue]:
             lose(tx, task, now)
             closed += 1
-    for id, about, lease, due in tx.all(SQL.orphans, now=now):
-        seconds = float(loads(about).get("leaseSeconds", LEASE))
-        # Whoever comes back in time finds what was accepted before.
-        if quiet >= seconds and max(lease, due or 0.0) + seconds < now:
-            closed += ledger.cut(tx, id, State.failed, LOST, now)
-    return closed
+    taken_over = tx.all(SQL.taken_over, queues=_queues(own), now=now)
+    closed += sum(_closed(tx, row, TAKEN_OVER, now, quiet) for row in taken_over)
+    return closed + sum(_closed(tx, row, LOST, now, quiet) for row in tx.all(SQL.orphans, now=now))
+
+
+def _closed(tx: Tx, row: Row, why: str, now: float, quiet: float) -> bool:
+    """Close a turn that nobody has taken, unless there is still time: who comes back finds what was accepted before."""
+    id, about, lease, due = row
+    seconds = LEASE if about is None else float(loads(about).get("leaseSeconds", LEASE))
+    if quiet < seconds or max(lease or 0.0, due or 0.0) + seconds >= now:
+        return False
+    return ledger.cut(tx, id, State.failed, why, now)
+
+
+def _queues(own: Sequence[str]) -> str:
+    return dumps([queue_of(each) for each in own])
 
 
 def _lease(tx: Tx, agent: str) -> float:

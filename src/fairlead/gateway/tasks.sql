@@ -49,6 +49,26 @@ SELECT task, agent, owner, created, open, record FROM gateway_tasks
 WHERE owner = :owner AND open = 1 AND agent = :agent AND (created, task) < (:before, :before_id)
 ORDER BY created DESC, task DESC LIMIT :size
 
+-- counted_agent
+SELECT count(*) FROM gateway_tasks WHERE owner = :owner AND agent = :agent
+
+-- counted_agent_wanted
+SELECT count(*) FROM gateway_tasks g LEFT JOIN tasks t ON t.id = g.task
+WHERE g.owner = :owner AND g.agent = :agent
+    AND coalesce(t.state, json_extract(g.record, '$.state')) IN (SELECT value FROM json_each(:states))
+    AND coalesce(t.ended, t.started, t.created, json_extract(g.record, '$.ended')) >= :after
+    AND (:context = '' OR :context = coalesce(nullif(coalesce(json_extract(t.metadata, '$.gateway.context_id'),
+        json_extract(g.record, '$.context_id')), ''), g.task))
+
+-- counted_agent_wanted (postgres)
+SELECT count(*) FROM gateway_tasks g LEFT JOIN tasks t ON t.id = g.task
+WHERE g.owner = :owner AND g.agent = :agent
+    AND coalesce(t.state, CAST(g.record AS json) ->> 'state')
+        = ANY (ARRAY(SELECT json_array_elements_text(CAST(:states AS json))))
+    AND coalesce(t.ended, t.started, t.created, CAST(CAST(g.record AS json) ->> 'ended' AS double precision)) >= :after
+    AND (:context = '' OR :context = coalesce(nullif(coalesce(CAST(t.metadata AS json) #>> '{gateway,context_id}',
+        CAST(g.record AS json) ->> 'context_id'), ''), g.task))
+
 -- close
 UPDATE gateway_tasks SET open = 0 WHERE task = :task AND open = 1
 

@@ -188,8 +188,10 @@ async def to_its_end(taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said |
 
 def for_callers(failure: Failure) -> Failure:
     """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
-    if isinstance(failure, GatewayFailure) or failure.kind not in _OUR_OWN:
+    if isinstance(failure, GatewayFailure):
         return failure
+    if failure.kind not in _OUR_OWN:
+        return failure.for_callers()
     report(f"The gateway could not serve a request: {failure.message}")
     return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
 
@@ -283,7 +285,9 @@ async def _rest(work: Coroutine[Any, Any, T], waiting: Any, seconds: float | Non
 
 def ended(data: Any, failure: Failure | None, meta: Mapping[str, Any] | None = None) -> Ended:
     """How a call of an agent's action ended, as a turn. `meta` is what was told beside the result."""
-    usage = None if meta is None else meta.get("agent", {}).get("usage")
+    # A redact function of the app's may have made anything of it.
+    agent = None if meta is None else meta.get("agent")
+    usage = agent.get("usage") if isinstance(agent, Mapping) else None
     if failure is None:
         return Ended(data if isinstance(data, str) else dumps(data), usage=usage)
     if failure.details.get("question") is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,8 @@ from fairlead.failures.runtime import (
 )
 from fairlead.pipelines.expressions import ERRORS, Typed, compiled, told
 from fairlead.pipelines.host import Host
-from fairlead.pipelines.program import Process
+from fairlead.pipelines.modules import INSTALLED, LARGEST
+from fairlead.pipelines.program import Checked, Process
 from fairlead.pipelines.running import call
 from fairlead.pipelines.validating import checker, refusal
 
@@ -90,16 +92,25 @@ class Dispatcher:
         raise UnknownTool(message, details={"source": name})
 
     async def _own(self, name: str, tool: Process, value: Any) -> Any:
-        settings = tool.settings
-        asks = settings.get("approve", settings.get("builtin") in _ASKING)
-        if asks:
-            await self._agreed(name, value)
-        if not checker(tool.inputs[0].type)(value):
+        fits = checker(tool.inputs[0].type)(value)
+        called = self._loaded(name, value) if fits and tool.settings.get("builtin") == "call" else None
+        if self._asks(tool):
+            await self._agreed(name, value if called is None else _shown(value, called))
+        if not fits:
             raise refusal(tool.inputs[0].type, value, name, "input")
-        result = await self._done(name, tool, value)
+        if called is not None:
+            result = await self._pipeline(name, called, value.get("input"))
+        else:
+            result = await self._done(name, tool, value)
         if tool.kind != "discard" and not checker(tool.outputs[0].type)(result):
             raise refusal(tool.outputs[0].type, result, name, "output")
         return result
+
+    def _asks(self, tool: Process) -> bool:
+        """Whether the operator is asked first. A pipeline that was called cannot say for itself that it is not."""
+        asking = tool.settings.get("builtin") in _ASKING
+        said = tool.settings.get("approve", asking)
+        return bool(said or (asking and self._host.depth > 0))
 
     async def _done(self, name: str, tool: Process, value: Any) -> Any:
         if tool.kind != "tool":
@@ -163,8 +174,6 @@ class Dispatcher:
     # Built-in and remote tools
 
     async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
-        if builtin == "call":
-            return await self._pipeline(name, value)
         if self._documents is None:
             from fairlead.tools.documents import documents
 
@@ -191,16 +200,16 @@ class Dispatcher:
 
     # Other pipelines
 
-    async def _pipeline(self, name: str, value: Any) -> Any:
+    async def _pipeline(self, name: str, called: Checked, value: Any) -> Any:
         """`Sys.call`: run a pipeline on one input; its first output is the answer."""
         if self._host.depth >= _DEEPEST:
             raise PipelineError(
                 f"Pipelines call each other more than {_DEEPEST} deep.", details={"source": name}
             )
-        main = self._loaded(name, value)
+        assert called.main is not None
         inner = replace(self._host, depth=self._host.depth + 1)
         try:
-            return await call(main, value.get("input"), inner)
+            return await call(called.main, value, inner)
         except Failure as failure:
             if isinstance(failure, PipelineError):
                 raise
@@ -210,7 +219,7 @@ class Dispatcher:
                 message, details={**details, "cause": wire.render(failure)}, cause=failure
             ) from failure
 
-    def _loaded(self, name: str, value: Mapping[str, Any]) -> Process:
+    def _loaded(self, name: str, value: Mapping[str, Any]) -> Checked:
         from fairlead.pipelines.apps import options_for
         from fairlead.pipelines.checking import check_text
         from fairlead.pipelines.problems import Source, failure_of
@@ -226,14 +235,10 @@ class Dispatcher:
             wrong = failure_of(shown, ParseError if syntax else LoadError)
             wrong.details["source"] = name
             raise wrong
-        assert checked.main is not None
-        return checked.main
+        return checked
 
     def _document(self, name: str, value: Mapping[str, Any]) -> Source:
         """A program among the documents. Raises Failure: it may not be read, or is none."""
-        import os
-
-        from fairlead.pipelines.modules import LARGEST
         from fairlead.pipelines.problems import Source
         from fairlead.tools.documents import document
 
@@ -251,6 +256,21 @@ class Dispatcher:
             raise LoadError(failure.message, details={"source": name, "file": file}) from failure
         except UnicodeDecodeError as error:
             raise LoadError(f"{file!r} is not UTF-8 text.", details={"source": name, "file": file}) from error
+
+
+def _shown(value: Mapping[str, Any], called: Checked) -> dict[str, Any]:
+    """What the operator agrees to: the whole text of a pipeline and of the modules that it brings, as they will run."""
+    modules = dict(_modules(called))
+    shown = {**value, "source": called.source.text}
+    return {**shown, "modules": modules} if modules else shown
+
+
+def _modules(called: Checked) -> Iterator[tuple[str, str]]:
+    for module in called.modules.values():
+        # The library's own are no news.
+        if os.path.dirname(module.source.file) != INSTALLED:
+            yield module.source.file, module.source.text
+        yield from _modules(module)
 
 
 def _parsed(name: str, value: Any) -> Any:

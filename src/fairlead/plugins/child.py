@@ -32,8 +32,9 @@ MOST_LANES: Final = 64
 GRACE: Final = 2.0
 #: Seconds for a plugin to be loaded.
 LOADING: Final = 30.0
-#: Bytes of what a plugin printed that are kept.
+#: Characters of what a plugin printed that are told, and bytes that are kept to find its secrets in.
 _LAST_WORDS: Final = 4096
+_HEARD: Final = 65536
 
 logger = logging.getLogger("fairlead.plugins")
 
@@ -111,7 +112,7 @@ class Child:
         self._because = ""
         self._force: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
-        self._words = b""
+        self._words = self._line = b""
         #: Whether its folder held more than it may.
         self.overfull = False
         self._start()
@@ -446,7 +447,7 @@ class Child:
         self._signal(signal.SIGKILL)
         status = self._process.wait()
         self._printed()
-        words = self.plan.discreet(self._words.decode("utf-8", "replace").strip())
+        words = self._last_words()
         if self.over is None:
             self._because = f"its process ended by {_cause(status)}"
             self._give_up(self._terminated(self._because))
@@ -466,14 +467,28 @@ class Child:
 
     def _printed(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            data = os.read(self._said, 65536)
+            data = os.read(self._said, _HEARD)
             if not data:
                 self.loop.remove_reader(self._said)
                 return
-            self._words = (self._words + data)[-_LAST_WORDS:]
+            self._words = (self._words + data)[-_HEARD:]
             if logger.isEnabledFor(logging.DEBUG):
-                words = self.plan.discreet(data.decode("utf-8", "replace"))
-                logger.debug("The plugin %r printed: %r", self.plan.plugin, words)
+                # Line by line: of a secret that came in two parts, neither would be known.
+                lines, ended, self._line = (self._line + data).rpartition(b"\n")
+                if len(self._line) > _HEARD:
+                    lines, self._line = lines + ended + self._line, b""
+                if lines:
+                    logger.debug("The plugin %r printed: %r", self.plan.plugin, self._discreet(lines))
+
+    def _last_words(self) -> str:
+        """The end of what it printed, cut when its secrets are hidden: half of one would not be known for one."""
+        words = self._words
+        if len(words) == _HEARD and b"\n" in words:
+            words = words.partition(b"\n")[2]
+        return self._discreet(words)[-_LAST_WORDS:]
+
+    def _discreet(self, words: bytes) -> str:
+        return self.plan.discreet(words.decode("utf-8", "replace").strip())
 
 
 def told(label: Label) -> str:

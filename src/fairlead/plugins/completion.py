@@ -33,11 +33,12 @@ from fairlead.agents.models.model import (
     Usage,
 )
 from fairlead.agents.running import Inside
-from fairlead.agents.secrecy import discreet
+from fairlead.agents.secrecy import discreet, without
 from fairlead.failures import Failure, Kind
 from fairlead.plugins import answers
 from fairlead.plugins.asked import Asked
 from fairlead.runtime import App, Context
+from fairlead.schema.secrecy import declared_secrets
 from fairlead.tools.session import SESSION, Session
 
 #: Seconds for one tool.
@@ -210,7 +211,8 @@ class Completion:
         scene, name = self._scene, call.name
         # A request may repeat calls of tools that are not offered this time.
         action = self._tools.actions.get(name) or scene.own.get(name) or scene.app.catalogue.find(name)
-        return discreet(call, action, scene.app.redactor.placeholder)
+        placeholder = scene.app.redactor.placeholder
+        return discreet(without(call, self._tools.secrets(name), placeholder), action, placeholder)
 
     def _new(self, kept: list[Message]) -> list[Message]:
         """What the request adds to what was said before: it may repeat all of that, or go on from it."""
@@ -479,6 +481,11 @@ class _Belt(Belt):
         super().__init__(tools)
         self._foreign = tuple(foreign)
         self.foreign = frozenset(each.name for each in foreign)
+
+    def secrets(self, name: str) -> frozenset[str]:
+        """What the definition of a tool that is not run here declares to be secret."""
+        named = (each.parameters for each in self._foreign if each.name == name)
+        return frozenset().union(*map(declared_secrets, named))
 
     def offer(self, session: Session) -> Offer:
         offer = super().offer(session)

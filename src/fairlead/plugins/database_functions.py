@@ -2,7 +2,8 @@
 
 SQLite looks at no clock inside a function: one search could hold a plugin's database for hours, and nothing ends it.
 These give what SQLite's give, in time by the sum. They are given through SQLite's own interface, since Python's cuts
-texts at a zero. LIKE and GLOB stay SQLite's, so that they use indexes, and take short patterns only.
+texts at a zero. LIKE and GLOB stay SQLite's, so that they use indexes, and take short patterns only. `json_patch` stays
+SQLite's, too, for no more than it can merge in a few seconds.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ LONGEST_PATTERN: Final = 200
 LONGEST_SOUGHT: Final = 1024 * 1024
 #: Bytes that `replace` may make: no more than all databases have in memory.
 LONGEST_MADE: Final = 256 * 1024 * 1024
+#: Bytes of a document times those of its patch: each member of the one is looked for among those of the other.
+LARGEST_PATCH: Final = 1 << 32
 
 _LIKE_PATTERN_LENGTH: Final = 8
+_ROW: Final = 100
 _BLOB: Final = 4
 _NULL: Final = 5
 _UTF8: Final = 1
 _DETERMINISTIC: Final = 0x800
 _INNOCUOUS: Final = 0x200000
+_TYPED: Final = 0x1000000
+#: By which a function that is given a text knows it for JSON.
+_JSON: Final = ord("J")
 _COPIED: Final = ctypes.c_void_p(-1)
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
@@ -119,7 +126,7 @@ class _Native:
     """The functions of one SQLite library that is loaded already."""
 
     def __init__(self, path: str) -> None:
-        self._library = library = ctypes.PyDLL(path)
+        library = ctypes.PyDLL(path)
         pointer, number = ctypes.c_void_p, ctypes.c_int
         for name, gives, takes in (
             ("auto_extension", number, [_Entry]),
@@ -135,10 +142,26 @@ class _Native:
             ("result_blob64", None, [pointer, ctypes.c_char_p, ctypes.c_uint64, pointer]),
             ("result_error_toobig", None, [pointer]),
             ("result_error_nomem", None, [pointer]),
+            ("result_error", None, [pointer, ctypes.c_char_p, number]),
+            ("result_value", None, [pointer, pointer]),
+            ("result_subtype", None, [pointer, ctypes.c_uint]),
+            ("open", number, [ctypes.c_char_p, pointer]),
+            ("close", number, [pointer]),
+            ("errmsg", ctypes.c_char_p, [pointer]),
+            ("prepare_v2", number, [pointer, ctypes.c_char_p, number, pointer, pointer]),
+            ("bind_value", number, [pointer, number, pointer]),
+            ("column_value", pointer, [pointer, number]),
+            ("reset", number, [pointer]),
+            ("clear_bindings", number, [pointer]),
+            ("finalize", number, [pointer]),
         ):
             function = getattr(library, f"sqlite3_{name}")
             function.restype, function.argtypes = gives, takes
             setattr(self, f"_{name}", function)
+        # What may take seconds lets other threads have their turn.
+        self._step = ctypes.CDLL(path).sqlite3_step
+        self._step.restype, self._step.argtypes = number, [pointer]
+        self._here = threading.local()
         self._lock = threading.Lock()
         self._opening: set[int] = set()
         self._entry = _Entry(self._opened)
@@ -152,6 +175,8 @@ class _Native:
                 (b"ltrim", 2, self._trim(True, False)),
                 (b"rtrim", 2, self._trim(False, True)),
                 (b"unhex", 2, self._unhex),
+                (b"json_patch", 2, self._patch("json_patch")),
+                (b"jsonb_patch", 2, self._patch("jsonb_patch")),
             )
         }
 
@@ -175,7 +200,7 @@ class _Native:
         if threading.get_ident() not in self._opening:
             return 0
         self._limit(database, _LIKE_PATTERN_LENGTH, LONGEST_PATTERN)
-        flags = _UTF8 | _DETERMINISTIC | _INNOCUOUS
+        flags = _UTF8 | _DETERMINISTIC | _INNOCUOUS | _TYPED
         for (name, count), function in self._functions.items():
             code = self._create_function_v2(
                 database, name, count, flags, None, ctypes.cast(function, ctypes.c_void_p), None, None, None
@@ -241,6 +266,47 @@ class _Native:
         found = unhex(self._text(values[0]), self._text(values[1]))
         if found is not None:
             self._result_blob64(context, found, len(found), _COPIED)
+
+    def _patch(self, name: str) -> Callable[[int, Any], None]:
+        def patch(context: int, values: Any) -> None:
+            if self._value_bytes(values[0]) * self._value_bytes(values[1]) > LARGEST_PATCH:
+                raise TooLarge
+            made = self._here.__dict__
+            if name not in made:
+                made[name] = _Statement(self, f"SELECT {name}(?1, ?2)")
+            made[name].tell(context, values)
+            if name == "json_patch":
+                self._result_subtype(context, _JSON)
+
+        return patch
+
+
+class _Statement:
+    """A statement that is run with SQLite's own functions, on a connection of one thread's that has none of ours."""
+
+    def __init__(self, native: _Native, sql: str) -> None:
+        self._native = native
+        self._connection, self._statement = ctypes.c_void_p(), ctypes.c_void_p()
+        native._open(b":memory:", ctypes.byref(self._connection))
+        code = native._prepare_v2(self._connection, sql.encode(), -1, ctypes.byref(self._statement), None)
+        if code:
+            raise MemoryError
+
+    def tell(self, context: int, values: Any) -> None:
+        """Give what the statement gives, or its error."""
+        native, statement = self._native, self._statement
+        native._bind_value(statement, 1, values[0])
+        native._bind_value(statement, 2, values[1])
+        if native._step(statement) == _ROW:
+            native._result_value(context, native._column_value(statement, 0))
+        else:
+            native._result_error(context, native._errmsg(self._connection), -1)
+        native._reset(statement)
+        native._clear_bindings(statement)
+
+    def __del__(self) -> None:
+        self._native._finalize(self._statement)
+        self._native._close(self._connection)
 
 
 @cache

@@ -59,22 +59,23 @@ async def _attempt(plan: Plan, context: Context, limits: Limits) -> Any:
     try:
         produced = await interruptible(context, task, limits)
     except BaseException:
-        limits.straggler = _straggler(context, task)
+        limits.straggler = _straggler(plan, context, task)
         if limits.straggler is None and plan.keyed and context.signal.cancelled:
             limits.straggler = done_after_all(task, context._thread)
         raise
-    limits.straggler = _straggler(context, task)
+    limits.straggler = _straggler(plan, context, task)
     return produced
 
 
-def _straggler(context: Context, task: asyncio.Future[Any]) -> Straggler | None:
+def _straggler(plan: Plan, context: Context, task: asyncio.Future[Any]) -> Straggler | None:
     """What still runs although it was told to stop: the body's task, or its thread."""
     thread = context._thread
     if thread is not None and not thread.done():
         workers = context._runtime.workers
         workers.lend()
         thread.add_done_callback(lambda _: workers.reclaim())
-        return thread
+        if task.done() or not plan.sees_through(context):
+            return thread
     if task.done():
         return None
     task.add_done_callback(heard)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead._json import encode, loads, packed
 from fairlead.actions import Action
 from fairlead.actions.binding import Injected
-from fairlead.actions.surfaces import IN_PROCESS
+from fairlead.actions.surfaces import IN_PROCESS, is_local
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
@@ -76,7 +76,7 @@ class Context(Injected):
     replayed = False
     input: Any = None
     warnings: list[str] = []  # noqa: RUF012  # replaced, never changed in place
-    #: What the action adds to the envelope's `meta`, by name.
+    #: What the action adds to the envelope's `meta`, by name. It is told redacted.
     told_meta: Mapping[str, Any] = MappingProxyType({})
     _artifacts: list[dict[str, Any]] | None = None
     _caller: str | None = None
@@ -133,6 +133,13 @@ class Context(Injected):
         if caller is None:
             caller = self._caller = caller_of(self.user, self.auth)
         return caller
+
+    @property
+    def by_operator(self) -> bool:
+        """Whether who runs the program calls: on a surface of theirs, or in process for nobody else."""
+        if self.surface == IN_PROCESS:
+            return self.user is None and self.auth is None
+        return is_local(self.surface)
 
     @property
     def task(self) -> Durable | None:

@@ -71,7 +71,7 @@ class Keys:
 
     def shared(self, error: Exception) -> bytes | None:
         """A failure as twins in flight hear it; not one that concerns the first call alone."""
-        failure = redacted(self._redactor, from_exception(error))
+        failure = redacted(self._redactor, from_exception(error).for_callers())
         return None if failure.kind in _OWN else encode({"error": wire.render(failure)})
 
     async def kept(
@@ -125,7 +125,7 @@ class Keys:
 
     def late(self, plan: Plan, context: Context, work: Straggler) -> Record | bytes | None:
         """What work gave that was stopped and has ended, to be kept if it was a success after all."""
-        # Behind middleware, what a thread gives is not yet the call's result.
+        # Behind middleware, what a thread gives is not yet the call's result: that is what the body's task gives.
         if succeeded(work) and not (plan.wrapped and isinstance(work, Future)):
             # Whatever the output's own code raises, the key must not stay held.
             with suppress(Exception):
@@ -136,6 +136,11 @@ class Keys:
         """While the body still runs the key stays held, so that no twin starts beside it; a late success is kept."""
 
         def stopped(work: Straggler) -> None:
+            thread = context._thread
+            if thread is not None and not thread.done():
+                # Its task was stopped once more, at the end of a program, and left it behind.
+                thread.add_done_callback(stopped)
+                return
             pending = self.settle(key, self.late(plan, context, work), None, self._monotonic())
             if pending is not None:
                 finish(pending)

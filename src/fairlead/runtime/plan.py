@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from functools import cache, partial
 from inspect import isawaitable
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from fairlead.actions import Action, Deprecation
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.context import Context
 from fairlead.runtime.identity import plain_request_of, request_of, whole
-from fairlead.runtime.limits import Gate
+from fairlead.runtime.limits import Gate, succeeded
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
 from fairlead.schema import Invalid, Schema, schema_of
@@ -141,6 +142,10 @@ class Plan:
         except Exception:  # it was used up, or changed so that it is not valid any more
             return value
 
+    def sees_through(self, context: Context) -> bool:
+        """Whether a stopped call's thread is waited for behind middleware, which alone knows the call's result."""
+        return self.wrapped and self.threaded and self.keyed and context.idempotency_key is not None
+
     def _read(self, sent: Any) -> Any:
         try:
             return self.validate(sent)
@@ -159,23 +164,35 @@ def _body(plan: Plan, workers: Workers) -> Body:
     if plan.action.binding.style == "async_stream":
         return lambda value, context: _async_stream(plan, call, value, context)
     run = _sync_stream if plan.streams else _sync_call
-    return lambda value, context: _threaded(workers, context, lambda: run(plan, call, value, context))
+    return lambda value, context: _threaded(plan, workers, context, lambda: run(plan, call, value, context))
 
 
 def _sync_call(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
     return call(value, context)
 
 
-async def _threaded(workers: Workers, context: Context, function: Callable[[], Any]) -> Any:
+async def _threaded(plan: Plan, workers: Workers, context: Context, function: Callable[[], Any]) -> Any:
     """Wait for a worker thread. A cancel is passed on to its token; whether it has stopped, its future tells."""
     signal = context.signal
     context._thread = thread = workers.submit(function)
     try:
         outcome = await asyncio.wrap_future(thread)
     except asyncio.CancelledError:
-        signal.cancel()
-        raise
+        # A middleware's own time limit is for the middleware; only who stops the whole call has set the token.
+        if not signal.cancelled or not plan.sees_through(context):
+            signal.cancel()
+            raise
+        return await _seen_through(thread)
     return await outcome if isawaitable(outcome) else outcome
+
+
+async def _seen_through(thread: Future[Any]) -> Any:
+    """What the thread of a stopped call gives after all, so that middleware makes of it what it makes of any."""
+    # Stopped once more, as at the end of a program, nobody waits.
+    await asyncio.wait((asyncio.wrap_future(thread),))
+    if not succeeded(thread) or isawaitable(thread.result()):
+        raise asyncio.CancelledError
+    return thread.result()
 
 
 async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:

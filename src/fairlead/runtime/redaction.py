@@ -36,6 +36,16 @@ def redacted(redactor: Redactor, failure: Failure) -> Failure:
         return Failure(Kind.internal)
 
 
+def for_callers(redactor: Redactor, failure: Failure) -> Failure:
+    """The failure as those hear of it who do not run the program; what is kept from them is logged."""
+    told = failure.for_callers()
+    if told is not failure:
+        import logging
+
+        logging.getLogger("fairlead").warning("%s", redactor.text(failure.message))
+    return told
+
+
 class _FunctionRedactor(Redactor):
     """The developer's function hides structured values; texts are still searched for secrets."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.failures import Failure
 from fairlead.failures import action as wire
-from fairlead.runtime.context import Context
+from fairlead.runtime.context import Context, shown
 
 
 class Result:
@@ -66,8 +66,9 @@ class Result:
 
     @property
     def told_meta(self) -> Mapping[str, Any]:
-        """What the action itself told beside its result: a part of `meta`, at no cost."""
-        return self._context.told_meta
+        """What the action itself told beside its result, redacted: a part of `meta`, without the cost of the rest."""
+        context = self._context
+        return shown(context.told_meta, context._runtime.redactor) if context.told_meta else {}
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class Result:
             meta["warnings"] = list(context.warnings)
         if context.chunks:
             meta["chunks"] = context.chunks
-        return {**meta, **context.told_meta} if context.told_meta else meta
+        return {**meta, **self.told_meta} if context.told_meta else meta
 
     def to_dict(self) -> dict[str, Any]:
         """The envelope."""

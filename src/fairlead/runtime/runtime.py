@@ -34,7 +34,7 @@ from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, timele
 from fairlead.runtime.options import LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
-from fairlead.runtime.redaction import redacted, redactor_of
+from fairlead.runtime.redaction import for_callers, redacted, redactor_of
 from fairlead.runtime.refusals import invalid_input, too_often, unknown, unsupported
 from fairlead.runtime.result import Result
 from fairlead.runtime.services import Lifespan
@@ -512,6 +512,8 @@ class Runtime:
     ) -> Result:
         context._closed = True
         if failure is not None:
+            if not context.by_operator:
+                failure = for_callers(self.redactor, failure)
             failure, data = redacted(self.redactor, failure), None
         result = Result()
         result.ok = failure is None

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.folders import alone_in
 
 #: Where the master key is: `keyring`, `keyring:NAME`, `file:PATH`, or the key itself in base64.
@@ -174,7 +174,7 @@ class KeyInFile(MasterKey):
             yield
 
     def _refused(self, why: str) -> Failure:
-        return Failure(Kind.misconfigured, f"The file of the secret key, {self.name!r}, {why}")
+        return StoreFailure(Kind.misconfigured, f"The file of the secret key, {self.name!r}, {why}")
 
 
 class KeyInKeyring(MasterKey):
@@ -193,7 +193,7 @@ class KeyInKeyring(MasterKey):
             words = (
                 f"The secret key in the keyring, {self.account!r} of {_SERVICE!r}, is damaged. Put it back."
             )
-            raise Failure(Kind.misconfigured, words) from None
+            raise StoreFailure(Kind.misconfigured, words) from None
 
     def write(self, keys: Keys) -> None:
         with self._told():
@@ -213,7 +213,7 @@ class KeyInKeyring(MasterKey):
         except Exception as exc:
             words = f"The system's keyring cannot be used: {type(exc).__name__}."
             way_out = f"Unlock it, or keep the key in a file: {VARIABLE}=file:PATH"
-            raise Failure(Kind.misconfigured, f"{words} {way_out}", cause=exc) from exc
+            raise StoreFailure(Kind.misconfigured, f"{words} {way_out}", cause=exc) from exc
 
 
 class KeyInText(MasterKey):
@@ -226,7 +226,7 @@ class KeyInText(MasterKey):
         try:
             self._keys = [Key(_decoded(part.strip())) for part in text.split(",")]
         except ValueError:
-            raise Failure(
+            raise StoreFailure(
                 Kind.misconfigured,
                 f"{VARIABLE} is not understood. Expected keyring, file:PATH, or {LENGTH} random bytes in base64, "
                 f"as `openssl rand -base64 {LENGTH}` gives.",
@@ -240,7 +240,7 @@ class KeyInText(MasterKey):
 
     def begin(self) -> tuple[Keys, Keys]:
         if len(self._keys) < 2:
-            raise Failure(
+            raise StoreFailure(
                 Kind.misconfigured,
                 f"The key in {VARIABLE} can only be changed where it is set. Put a new key and a comma before it "
                 "(NEW,OLD), rotate, and then take the old one away.",
@@ -270,7 +270,7 @@ def master_key(environ: Mapping[str, str], file: Path | None, account: str) -> M
     if named:
         return KeyInText(named)
     if file is None:
-        raise Failure(
+        raise StoreFailure(
             Kind.misconfigured,
             f"Where the secret key is kept must be said for a database that others share: set {VARIABLE} to "
             "keyring, file:PATH or the key in base64, the same for all.",
@@ -307,7 +307,7 @@ def _keyring() -> Any:
     try:
         import keyring
     except ImportError:
-        raise Failure(
+        raise StoreFailure(
             Kind.misconfigured,
             "The system's keyring needs a package: pip install keyring. "
             f"Or keep the key in a file: {VARIABLE}=file:PATH",

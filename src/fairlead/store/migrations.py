@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.statements import Statement
 from fairlead.store.store import Store, Tx
 
@@ -166,7 +166,7 @@ def version(tx: Tx) -> int:
 def _missing(tx: Tx, store: Store) -> list[Migration]:
     done, known = version(tx), migrations()
     if done > known[-1].number:
-        raise Failure(
+        raise StoreFailure(
             Kind.misconfigured,
             f"The store {store.name} has tables of version {done}; this Fairlead knows {known[-1].number}. "
             "Update Fairlead, choose another store, or have the newer Fairlead go back: "

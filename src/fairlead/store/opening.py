@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Kind, StoreFailure
 from fairlead.store.store import Store
 
 #: The address of the database; without it, a file in the data folder is used.
@@ -103,14 +103,16 @@ def _at(url: str) -> Path | str:
     try:
         parts = urlsplit(url)
     except ValueError as exc:
-        raise Failure(Kind.misconfigured, f"The database's URL cannot be read: {exc}. {_EXPECTED}.") from None
+        raise StoreFailure(
+            Kind.misconfigured, f"The database's URL cannot be read: {exc}. {_EXPECTED}."
+        ) from None
     if parts.scheme == "sqlite":
         return _path(parts)
     if parts.scheme in ("postgres", "postgresql"):
         return url
     # The rest of the URL may hold a password, so it is not shown.
     found = f"it begins with {parts.scheme!r}" if parts.scheme and "://" in url else "it has no scheme"
-    raise Failure(
+    raise StoreFailure(
         Kind.misconfigured, f"The database's URL is not one of a known database: {found}. {_EXPECTED}."
     )
 
@@ -120,5 +122,5 @@ def _path(parts: SplitResult) -> Path:
     named = unquote(parts.path[1:])
     if parts.netloc or parts.query or parts.fragment or not named or named == ":memory:":
         words = "A SQLite URL names a file and nothing else: sqlite:///relative/file.db or sqlite:////absolute/file.db."
-        raise Failure(Kind.misconfigured, words)
+        raise StoreFailure(Kind.misconfigured, words)
     return Path(os.path.abspath(os.path.expanduser(named)))

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.ear import NOTIFY, NOTIFY_ANYBODY, Ear, payload
 from fairlead.store.express import Express
 from fairlead.store.refusals import connection_failure, is_starting, statement_failure
@@ -81,7 +81,7 @@ class PostgresStore(Store):
         self._check_process()
         with self._lock:
             if self._closed.is_set():
-                raise Failure(Kind.unavailable, f"The store {self.name} is closed.")
+                raise StoreFailure(Kind.unavailable, f"The store {self.name} is closed.")
             self._lanes[write].put((outlet, work))
 
     def pass_on(self, waiting: asyncio.Future[T], work: Work[T]) -> None:
@@ -453,7 +453,7 @@ def shown(url: str) -> str:
         words = (
             "The database's URL has an @ in its user, password or database. Write it as %40, and a / as %2F."
         )
-        raise Failure(Kind.misconfigured, words)
+        raise StoreFailure(Kind.misconfigured, words)
     user, at, host = parts.netloc.rpartition("@")
     kept = [each for each in parts.query.split("&") if each and "pass" not in each.partition("=")[0].lower()]
     more = f"?{'&'.join(kept)}" if kept else ""
@@ -468,7 +468,7 @@ def _link_of(url: str) -> type[Link]:
         from fairlead.store.link import Link
     except ImportError as exc:
         words = "A PostgreSQL store needs psycopg, which is not here or cannot be loaded. Install it: "
-        raise Failure(Kind.misconfigured, f"{words}pip install 'fairlead[postgres]'", cause=exc) from exc
+        raise StoreFailure(Kind.misconfigured, f"{words}pip install 'fairlead[postgres]'", cause=exc) from exc
     try:
         ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "")
         if not all(each.isdecimal() for each in ports.split(",") if each):
@@ -476,13 +476,13 @@ def _link_of(url: str) -> type[Link]:
     except psycopg.Error:
         # libpq's own words repeat the URL, which may hold a password.
         words = "The database's URL cannot be read. Expected postgresql://user@host:5432/database"
-        raise Failure(Kind.misconfigured, f"{words}, with special characters as %XX.") from None
+        raise StoreFailure(Kind.misconfigured, f"{words}, with special characters as %XX.") from None
     return Link
 
 
 def _unreachable(name: str, error: Exception, patience: float) -> Failure:
     words = f"The store {name} cannot be reached, for {patience:g} seconds now: {error}."
-    return Failure(Kind.unavailable, f"{words} Check that PostgreSQL runs.", cause=error, retry_after=1)
+    return StoreFailure(Kind.unavailable, f"{words} Check that PostgreSQL runs.", cause=error, retry_after=1)
 
 
 def _fail(jobs: list[Job], error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 
 #: By SQLSTATE, or its class of two letters: kind, what happened, what to do.
 _WORDS: Final[dict[str, tuple[Kind, str, str]]] = {
@@ -62,10 +62,12 @@ def statement_failure(state: str, error: Exception, name: str) -> Failure:
     """What a statement's error means."""
     found = _WORDS.get(state) or _WORDS.get(state[:2])
     if found is None:
-        return Failure(Kind.internal, f"The store {name} failed: {error} (SQLSTATE {state})", cause=error)
+        return StoreFailure(
+            Kind.internal, f"The store {name} failed: {error} (SQLSTATE {state})", cause=error
+        )
     kind, happened, way_out = found
     again = 1 if kind is Kind.unavailable else None
-    return Failure(
+    return StoreFailure(
         kind, f"The store {name} {happened}: {_plain(error)}. {way_out}", cause=error, retry_after=again
     )
 
@@ -76,7 +78,7 @@ def connection_failure(error: Exception, name: str) -> Failure:
     if state and not state.startswith("57P"):
         return statement_failure(state, error, name)
     words = f"The store {name} cannot be reached: {_plain(error)}. Check that PostgreSQL runs there."
-    return Failure(Kind.unavailable, words, cause=error, retry_after=1)
+    return StoreFailure(Kind.unavailable, words, cause=error, retry_after=1)
 
 
 def is_starting(error: Exception) -> bool:

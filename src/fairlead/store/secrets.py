@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fairlead.actions.policy import near_miss
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.master import Key, Keys, MasterKey, master_key
 from fairlead.store.statements import statements
 from fairlead.store.store import Row, Store, Tx, Work
@@ -200,7 +200,7 @@ class Secrets:
             words = (
                 f"The sealed text is under key {shape[1]}, which the store {self._store.name} does not have."
             )
-            raise Failure(Kind.misconfigured, f"{words} Open it with the store that it was sealed with.")
+            raise StoreFailure(Kind.misconfigured, f"{words} Open it with the store that it was sealed with.")
         return _decrypted(key, mixed[:_NONCE], mixed[_NONCE:], _context(context), "The sealed text")
 
     def __repr__(self) -> str:
@@ -235,7 +235,7 @@ class Secrets:
 
     def _wrong(self, needed: str) -> Failure:
         held = ", ".join(self._masters) or "none"
-        return Failure(
+        return StoreFailure(
             Kind.misconfigured,
             f"The secrets in the store {self._store.name} are under the master key {needed}, and {self._master.name} "
             f"has {held}. Put the right key there; without it they cannot be read.",
@@ -339,7 +339,7 @@ def _decrypted(key: Key, nonce: bytes, value: bytes, about: str, what: str) -> b
 
 
 def _shut(what: str) -> Failure:
-    return Failure(
+    return StoreFailure(
         Kind.misconfigured,
         f"{what} cannot be opened: it was changed, damaged or put in another's place. Set it again.",
     )

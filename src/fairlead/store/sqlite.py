@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ClassVar, Final, TypeVar
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.statements import Statement
 from fairlead.store.store import Bundle, Outlet, Row, Single, Store, Work, fail, told_by
 
@@ -159,7 +159,7 @@ class SqliteStore(Store):
         self._check_process()
         with self._lock:
             if self._closed:
-                raise Failure(Kind.unavailable, f"The store {self.name} is closed.")
+                raise StoreFailure(Kind.unavailable, f"The store {self.name} is closed.")
             (self._writes if write else self._reads).put((outlet, work))
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class SqliteStore(Store):
         """The folder and the file, which are nobody else's business."""
         if sqlite3.sqlite_version_info < _OLDEST:
             found = f"Python's SQLite is {sqlite3.sqlite_version}; the store needs 3.35 or newer."
-            raise Failure(Kind.misconfigured, f"{found} Use a newer Python, or PostgreSQL.")
+            raise StoreFailure(Kind.misconfigured, f"{found} Use a newer Python, or PostgreSQL.")
         try:
             if not self.file.parent.exists():
                 self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -201,7 +201,7 @@ class SqliteStore(Store):
                 os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as exc:
             words = f"The store {self.name} cannot be made: {exc.strerror or exc}. Check the folder's permissions, "
-            raise Failure(
+            raise StoreFailure(
                 Kind.misconfigured, f"{words}or choose another with FAIRLEAD_DATA.", cause=exc
             ) from exc
 
@@ -380,30 +380,32 @@ def told(error: sqlite3.Error, name: str, patience: float = PATIENCE) -> Failure
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
             words = f"The store {name} is locked: another process has been writing for {patience:g} seconds."
-            return Failure(Kind.unavailable, f"{words} Try again.", cause=error, retry_after=1)
+            return StoreFailure(Kind.unavailable, f"{words} Try again.", cause=error, retry_after=1)
         case sqlite3.SQLITE_FULL:
             words = f"The disk of the store {name} is full. Nothing was changed; make room and try again."
-            return Failure(Kind.unavailable, words, cause=error)
+            return StoreFailure(Kind.unavailable, words, cause=error)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_AUTH:
             words = (
                 f"The store {name} cannot be written: {error}. Check that it is there, the folder and its "
             )
-            return Failure(
+            return StoreFailure(
                 Kind.misconfigured, f"{words}permissions, or choose another with FAIRLEAD_DATA.", cause=error
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             words = f"The store {name} is damaged or is no database: {error}. Restore a backup: "
-            return Failure(Kind.misconfigured, f"{words}fairlead store restore FILE --force", cause=error)
+            return StoreFailure(
+                Kind.misconfigured, f"{words}fairlead store restore FILE --force", cause=error
+            )
         case sqlite3.SQLITE_IOERR:
             words = f"The disk of the store {name} failed: {error}. Nothing was changed; look at the disk and its room."
-            return Failure(Kind.unavailable, words, cause=error)
+            return StoreFailure(Kind.unavailable, words, cause=error)
         case sqlite3.SQLITE_CONSTRAINT:
             words = f"The store {name} holds something that rules this out: {error}. Look at what is there."
-            return Failure(Kind.conflict, words, cause=error)
+            return StoreFailure(Kind.conflict, words, cause=error)
     if "no such table" in str(error):
         words = f"The store {name} lacks a table: {error}. Bring it up to date: fairlead store migrate"
-        return Failure(Kind.misconfigured, words, cause=error)
-    return Failure(Kind.internal, f"The store {name} failed: {error}", cause=error)
+        return StoreFailure(Kind.misconfigured, words, cause=error)
+    return StoreFailure(Kind.internal, f"The store {name} failed: {error}", cause=error)
 
 
 def _doorbell(file: Path, rung: Callable[[Sequence[str]], None]) -> Any:

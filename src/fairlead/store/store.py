@@ -21,7 +21,7 @@ from threading import Lock, local
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from fairlead._json import dumps
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Kind, StoreFailure
 from fairlead.store.statements import Statement
 
 T = TypeVar("T")
@@ -293,7 +293,7 @@ class Store(ABC):
     def _check_process(self) -> None:
         if not self._ours:
             words = f"The store {self.name} was opened before this process was forked. Open it again in the child."
-            raise Failure(Kind.misconfigured, words)
+            raise StoreFailure(Kind.misconfigured, words)
 
     def _close_at_exit(self) -> None:
         """What was accepted is done, even when nobody closed the store."""

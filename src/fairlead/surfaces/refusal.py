@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairlead.actions.surfaces import is_local
 from fairlead.failures import Failure
 from fairlead.failures import action as wire
+from fairlead.failures.redaction import DEFAULT
+from fairlead.runtime.redaction import for_callers
 
 if TYPE_CHECKING:
     from fairlead.runtime import Runtime
@@ -16,6 +19,8 @@ LONGEST = 100
 
 def refusal(failure: Failure, surface: str, app: Runtime | None, action: str | None) -> dict[str, Any]:
     """It is thinner than the runtime's: there was no invocation, and perhaps no action."""
+    if not is_local(surface):
+        failure = for_callers(DEFAULT if app is None else app.redactor, failure)
     error = wire.render(failure) if app is None else wire.render(failure, app.redactor)
     named = {} if action is None else {"action": action[:LONGEST]}
     meta = {**named, "surface": surface, "durationMs": 0}

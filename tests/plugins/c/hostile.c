@@ -496,6 +496,10 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         pthread_create(&thread, NULL, (void *(*)(void *))abort, NULL);
         pthread_join(thread, NULL);
     }
+    if (IS("say_and_fall")) {
+        fputs(payload, stderr);
+        abort();
+    }
     if (IS("print")) {
         for (int i = 0; i < 100000; i++)
             fprintf(stderr, "a line that nobody asked for, number %d\n", i);

@@ -119,6 +119,12 @@ def test_the_console_makes_a_key_once_and_revokes_it(watch: Watch) -> None:
     assert len(watch.keys.list_now()) == 1
 
 
+def test_the_console_knows_whose_the_app_s_agents_are(watch: Watch) -> None:
+    watch.app.http(gateway={"owner": "acme"})
+    assert [each["owner"] for each in watch.ask().json["agents"]] == ["acme"]
+    assert watch.ask("/key", {"name": "ci"}).json["key"]["owner"] == "acme"
+
+
 def test_whoever_acts_as_somebody_with_less_is_refused(watch: Watch) -> None:
     acting = "%7B%22user%22%3A%7B%22id%22%3A%22bob%22%7D%2C%22auth%22%3Anull%7D"
     for question, body in (("", None), ("/key", {"name": "x"}), ("/revoke", {"id": "x"})):

@@ -360,8 +360,10 @@ class Driver:
         """Whether a call may be run, after what happened to those before it in the turn."""
         if denied:
             return self._tools.skipped(call)
+        if call.name in _INTERCEPTS:
+            return await self._tools.admit(call)  # how a run ends and asks is none of what it does
         account = self.account
-        if self._bounded and call.name not in _INTERCEPTS and account.no_more_calls():
+        if self._bounded and account.no_more_calls():
             self._out_of_calls = True
             return self._tools.exhausted(call, int(account.limit))
         # Counted while somebody is asked: others must not be let through on the same count.
@@ -467,7 +469,8 @@ class Driver:
         try:
             envelope = await self._tools.run(admitted)
         except Failure:
-            self.account.calls -= 1  # it waits for an answer, and is let through again then
+            # It waits for an answer, and is let through again then.
+            self.account.calls -= admitted.call.name not in _INTERCEPTS
             raise
         self.calls.append((admitted.call.name, admitted.call.id))
         return envelope, self._monotonic() - started
@@ -507,11 +510,7 @@ class Driver:
             bool(told.get("allow_multiple")),
             self._session.agent,
         )
-        try:
-            answer = None if self._ask is None else await self._ask(ask)
-        except Failure:
-            self.account.calls -= 1
-            raise
+        answer = None if self._ask is None else await self._ask(ask)
         if answer is None:
             return self._outcome(Exit.ended_by_surface, text=ask.question, clarification=ask)
         await self._finish(call, answered(call, answer), done)

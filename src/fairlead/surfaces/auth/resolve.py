@@ -7,7 +7,9 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from fairlead.failures import Failure, from_exception
+from fairlead.failures.redaction import DEFAULT
 from fairlead.runtime.hooks import report
+from fairlead.runtime.redaction import for_callers
 from fairlead.surfaces.auth import ANONYMOUS, Caller
 from fairlead.surfaces.auth.credentials import InvalidCredentials, credential
 
@@ -31,8 +33,11 @@ async def resolve(resolvers: Resolver | Iterable[Resolver], request: Request) ->
             if isawaitable(answer):
                 answer = await answer
             caller = _caller(answer)
-        except Failure:
-            raise
+        except Failure as failure:
+            told = for_callers(DEFAULT, failure)
+            if told is failure:
+                raise
+            raise told from failure
         except Exception as exc:
             report("A context resolver failed.")
             # What it says may tell of the inside, and whoever is asking has not said who they are.

@@ -90,7 +90,7 @@ class Operating:
         now = self._app.wall()
         token, key = await self._keys.issue(
             asked.get("name"),
-            owner=asked.get("owner") or "local",
+            owner=asked.get("owner") or self._overview.owner or "local",
             per_minute=asked.get("per_minute"),
             expires=None if days is None else now + days * _DAY,
             agents=agents or None,

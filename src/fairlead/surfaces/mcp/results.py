@@ -63,7 +63,7 @@ def failure(tool: Tool, result: Result, exchange: Exchange) -> dict[str, Any]:
 def refused(tool: Tool, failure: Failure, exchange: Exchange) -> dict[str, Any]:
     """The result of a call that was refused before it reached the runtime."""
     app = exchange.server.app
-    shown = app.redactor.failure(failure)
+    shown = app.redactor.failure(failure.for_callers())
     return _failed(tool.name, shown, refusal(failure, "mcp", app, tool.name), exchange, [])
 
 

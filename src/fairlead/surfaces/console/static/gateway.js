@@ -237,7 +237,7 @@ function keyDesk(refresh) {
     return { input, element: h("label", { class: "key-field" }, h("span", {}, label), input) };
   };
   const name = field("Name", { required: true, maxLength: 200, placeholder: "ci" });
-  const owner = field("Owner", { placeholder: "local", maxLength: 200 });
+  const owner = field("Owner", { placeholder: "whose the app's agents are", maxLength: 200 });
   const agents = field("Only these agents", { placeholder: "all" });
   const minute = field("Requests a minute", { type: "number", min: "1", placeholder: "the server's" });
   const days = field("Good for days", { type: "number", min: "1", placeholder: "until revoked" });
