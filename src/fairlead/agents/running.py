@@ -176,6 +176,8 @@ class _Run:
                 self._driver.account.close(paid=not paused)
             if self._kept is not None:
                 self._hand_over(self._kept, transcript)
+            # The two know each other: parted, both are gone at once, and the collector of garbage has nothing to do.
+            self._driver = None
 
     async def _gave_way(self, transcript: list[Message]) -> None:
         """Write down what is not yet, of a run that did not come to its end."""
