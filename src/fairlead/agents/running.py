@@ -399,7 +399,7 @@ class _Run:
 
     def _tell(self, outcome: Outcome) -> None:
         usage = outcome.usage
-        told: dict[str, Any] = {"exit": outcome.exit.value, "iterations": outcome.iterations}
+        told: dict[str, Any] = {"exit": str(outcome.exit), "iterations": outcome.iterations}
         told["usage"] = {"input": usage.input, "output": usage.output, "cost": usage.cost}
         told["toolCalls"] = [{"name": name, "tool_call_id": id} for name, id in outcome.calls]
         if self._conversation is not None or outcome.clarification is not None:
