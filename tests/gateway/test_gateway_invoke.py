@@ -292,9 +292,9 @@ def test_what_invokes_left_long_ago_is_forgotten_though_nobody_creates_tasks(
 ) -> None:
     long_ago = app.wall() - 30 * 86400.0
     record = {"message": "old", "message_id": "m", "context_id": "c", "state": "completed", "text": "t"}
-    row = ["echo", "local", long_ago, {**record, "ended": long_ago}]
-    rows = json.dumps([[f"{MARK}{task_id(long_ago)}", *row] for _ in range(1000)])
-    app.store.write_now(lambda tx: tx.run(SQL.record, rows=rows))
+    row = ("echo", "local", long_ago, 0, json.dumps({**record, "ended": long_ago}))
+    rows = [(f"{MARK}{task_id(long_ago)}", *row) for _ in range(1000)]
+    app.store.write_now(lambda tx: tx.enter(SQL.record, rows))
     with serving(app.http()) as url:
         kept = invoke(Site(url, tmp_path), "echo").context_id
         waiting = threading.Event()
@@ -362,9 +362,10 @@ def test_what_no_store_can_keep_keeps_no_other_invoke_from_being_recorded(site: 
 
     async def enter() -> None:
         about = {"message_id": "m", "context_id": "c", "message": "x", "state": "completed", "ended": 1.0}
-        good = [[f"ch-good{number}", "echo", "local", 1.0, {**about, "text": "fine"}] for number in range(3)]
-        bad: list[Any] = ["ch-bad", "echo", None, 1.0, {**about, "text": "nobody's"}]
-        await recorder._enter([json.dumps(each) for each in (good[0], bad, *good[1:])])
+        record = json.dumps({**about, "text": "fine"})
+        good = [(f"ch-good{number}", "echo", "local", 1.0, 0, record) for number in range(3)]
+        bad: Any = ("ch-bad", "echo", None, 1.0, 0, record)
+        await recorder._enter([good[0], bad, *good[1:]])
 
     asyncio.run(enter())
     rows = site.tasks().list_user_tasks(state="all").data.tasks

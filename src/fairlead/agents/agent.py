@@ -125,11 +125,19 @@ class Agent:
                 await server.connect()
         return self.belt(app)
 
+    def worn(self, app: App) -> Belt | None:
+        """What `ready` gave last, where that is known to be so still."""
+        worn = self._worn
+        if worn is not None and worn[1] == app.catalogue.revision and worn[0]() is app:
+            return worn[2]
+        return None
+
     def belt(self, app: App) -> Belt:
         """What this agent may use in an app. Raises DefinitionError for a tool, or a gate's tool, that there is not."""
-        revision, worn = app.catalogue.revision, self._worn
-        if worn is not None and worn[1] == revision and worn[0]() is app:
-            return worn[2]
+        worn = self.worn(app)
+        if worn is not None:
+            return worn
+        revision = app.catalogue.revision
         known, belt = self._belts.get(app, ((), None))
         now = (revision, *(action for server in self._servers for action in server.actions))
         if belt is None or known != now:

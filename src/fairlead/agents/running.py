@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -19,13 +19,12 @@ from fairlead.agents.loop.turns import answered, unanswered
 from fairlead.agents.models.model import Message, ToolCall, Usage
 from fairlead.agents.operator import OPERATOR, Approval, Clarification, Operator, Verdict
 from fairlead.agents.secrecy import discreet, opened, sealed
+from fairlead.agents.voice import SILENCE, Voice, question_of
 from fairlead.failures import Failure, Kind
-from fairlead.failures import tool as wire
 from fairlead.failures.host import ClarifyRequested, ContextOverflow, MaxIterationsReached
 from fairlead.failures.runtime import BudgetExceeded, MaxToolCalls, ToolDenied
 from fairlead.runtime import App, Context
 from fairlead.runtime.durable import Durable
-from fairlead.runtime.events import READY
 from fairlead.tools.session import SESSION, Session
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ TRANSCRIPT: Final[Any] = Inside("transcript")
 HISTORY: Final[Any] = Inside("history")
 #: So deep agents may call agents; two that call each other would never end.
 _DEEPEST: Final = 8
-#: How much of a result is told to those who watch.
-_SHOWN: Final = 20_000
 
 
 Keeper = Callable[[list[Message], dict[str, Any]], None]
@@ -98,6 +95,13 @@ def _below(id: str, call: str) -> str:
 class _Run:
     """What one run has at hand."""
 
+    # What is not set on the way keeps its default here.
+    _belt: Belt | None = None
+    _driver: Driver | None = None
+    _book: Book | None = None
+    #: Who keeps what is said, where no conversation does.
+    _kept: Keeper | None = None
+
     def __init__(
         self,
         agent: Agent,
@@ -107,7 +111,6 @@ class _Run:
         around: Session | None,
         task: Durable | None,
     ) -> None:
-        metadata = ctx.metadata
         self._agent = agent
         self._app = app
         self._ctx = ctx
@@ -115,14 +118,18 @@ class _Run:
         self._task = None if task is None else root(task)
         #: The run that this one is a tool of.
         self._around = around
-        #: Who keeps what is said, where no conversation does. What an agent that is a tool says is not theirs.
-        alone = conversation is None and around is None and metadata
-        self._kept: Keeper | None = metadata.get(TRANSCRIPT) if alone else None
         #: Those who are tools of another have their own model, whatever was chosen for that one.
         self._model = agent.model if around is not None else _chosen(ctx) or agent.model
-        said, known = (metadata.get(HISTORY) if alone else None) or ((), {})
-        self._transcript: list[Message] = list(said) if conversation is None else conversation.transcript
-        state: dict[str, Any] = dict(known) if conversation is None else conversation.state
+        metadata = ctx.metadata
+        transcript: list[Message] = [] if conversation is None else conversation.transcript
+        state: dict[str, Any] = {} if conversation is None else conversation.state
+        # What an agent that is a tool says is not for those who keep what its caller says.
+        if metadata and conversation is None and around is None:
+            self._kept = metadata.get(TRANSCRIPT)
+            if HISTORY in metadata:
+                said, known = metadata[HISTORY]
+                transcript, state = [*said], {**known}
+        self._transcript = transcript
         self._state = state
         self.session = Session(
             id=ctx.invocation_id if conversation is None else conversation.id,
@@ -136,9 +143,6 @@ class _Run:
                 "depth": 0 if around is None else around.kept.get("depth", 0) + 1,
             },
         )
-        self._belt: Belt | None = None
-        self._driver: Driver | None = None
-        self._book: Book | None = None
         self._operator = OPERATOR.get()
         if self._task is not None:
             self._book = Book(self._task, state.setdefault("questions", {}))
@@ -157,13 +161,16 @@ class _Run:
             asked = OPERATOR.set(self._operator)
             self._let_servers_ask()
         try:
-            self._belt = belt = await self._agent.ready(self._app)
+            self._belt = belt = self._agent.worn(self._app) or await self._agent.ready(self._app)
             if self._conversation is None and not transcript:
                 transcript.append(Message("user", prompt))
             else:
                 await self._heard(prompt, transcript)
             driver = self._driver = self._made(transcript, belt)
-            return await self._answer(await driver.run(), transcript)
+            outcome = await driver.run()
+            if self._conversation is not None or outcome.clarification is not None:
+                await self._note(outcome.clarification, transcript)
+            return self._answer(outcome)
         except BaseException:
             paused = self._book is not None and self._book.waiting
             await self._gave_way(transcript)
@@ -176,6 +183,8 @@ class _Run:
                 self._driver.account.close(paid=not paused)
             if self._kept is not None:
                 self._hand_over(self._kept, transcript)
+            # The two know each other: parted, both are gone at once, and the collector of garbage has nothing to do.
+            self._driver = None
 
     async def _gave_way(self, transcript: list[Message]) -> None:
         """Write down what is not yet, of a run that did not come to its end."""
@@ -218,7 +227,7 @@ class _Run:
             transcript,
             policy=self._policy,
             session=self.session,
-            listener=_Voice(ctx, self.session, self._discreet),
+            listener=Voice(ctx, self._discreet) if ctx.heard else SILENCE,
             monotonic=app.clock.monotonic,
             brief=agent.brief,
             keep=None if self._conversation is None else self._keep,
@@ -319,7 +328,7 @@ class _Run:
 
     async def _ask(self, ask: Clarification) -> str | list[str] | None:
         assert self._operator is not None
-        await _Voice(self._ctx, self.session, self._discreet).asked(ask)
+        await Voice(self._ctx, self._discreet).asked(ask)
         return await self._operator.clarify(ask)
 
     def _let_servers_ask(self) -> None:
@@ -365,19 +374,21 @@ class _Run:
         if session.kept["toolbox"]:
             state["toolbox"] = session.kept["toolbox"]
 
-    async def _answer(self, outcome: Outcome, transcript: list[Message]) -> Any:
-        ask = outcome.clarification
+    async def _note(self, ask: Clarification | None, transcript: list[Message]) -> None:
+        """Write down how the run ended, and what it asks."""
         if ask is not None:
-            await _Voice(self._ctx, self.session, self._discreet).asked(ask)
+            await Voice(self._ctx, self._discreet).asked(ask)
             if self._kept is not None:
-                self._state["awaiting"] = _question(ask)
+                self._state["awaiting"] = question_of(ask)
             elif self._conversation is None:
                 await self._kept_late(ask, transcript)
         if self._conversation is not None:
             self._noted()
             if ask is not None:
-                self._state["awaiting"] = _question(ask)
+                self._state["awaiting"] = question_of(ask)
             await self._conversation.note()
+
+    def _answer(self, outcome: Outcome) -> Any:
         self._tell(outcome)
         if outcome.exit is not Exit.final_response:
             failure = self._failure(outcome)
@@ -392,14 +403,15 @@ class _Run:
             for message in transcript:
                 await conversation.keep(self._seen(message))
             conversation.transcript.extend(transcript)
-            conversation.state["awaiting"] = _question(ask)
+            conversation.state["awaiting"] = question_of(ask)
             await conversation.note()
 
     def _tell(self, outcome: Outcome) -> None:
         usage = outcome.usage
-        told: dict[str, Any] = {"exit": outcome.exit.value, "iterations": outcome.iterations}
+        told: dict[str, Any] = {"exit": str(outcome.exit), "iterations": outcome.iterations}
         told["usage"] = {"input": usage.input, "output": usage.output, "cost": usage.cost}
-        told["toolCalls"] = [{"name": name, "tool_call_id": id} for name, id in outcome.calls]
+        calls = outcome.calls
+        told["toolCalls"] = [{"name": name, "tool_call_id": id} for name, id in calls] if calls else []
         if self._conversation is not None or outcome.clarification is not None:
             told["conversation"] = self.session.id
         self._ctx.told_meta = {"agent": told}
@@ -413,7 +425,7 @@ class _Run:
         if outcome.clarification is not None:
             ask = outcome.clarification
             return ClarifyRequested(
-                ask.question, details={**details, **_question(ask), "conversation": self.session.id}
+                ask.question, details={**details, **question_of(ask), "conversation": self.session.id}
             )
         if outcome.exit is Exit.iteration_cap and not (outcome.text and self._agent.output is None):
             told = f"The agent did not finish within {outcome.iterations} steps. Allow more, or ask for less."
@@ -447,19 +459,10 @@ def _chatting(policy: Policy) -> Policy:
 def _chosen(ctx: Context) -> str | None:
     """The model that the gateway was told to use. It stands in what the gateway vouches for, where callers cannot."""
     auth = ctx.auth
-    if auth is None or (type(auth) is not dict and not isinstance(auth, Mapping)):
-        return None
-    if auth.get("type") != "gateway":
+    if type(auth) is not dict and not isinstance(auth, Mapping):
         return None
     model = auth.get("model")
-    return model if isinstance(model, str) else None
-
-
-def _question(ask: Clarification) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": ask.id, "question": ask.question, "allow_multiple": ask.allow_multiple}
-    if ask.options:
-        told["options"] = list(ask.options)
-    return told
+    return model if isinstance(model, str) and auth.get("type") == "gateway" else None
 
 
 def _spelled(spent: Spent) -> dict[str, Any]:
@@ -522,51 +525,3 @@ class _TaskOperator:
             if session is not None:
                 session.kept["asked"] = {"id": whose.removeprefix("may "), "question": question}
             raise
-
-
-class _Voice:
-    """Tells those who stream the call what the agent does."""
-
-    __slots__ = ("_ctx", "_discreet", "_session", "heard")
-
-    def __init__(self, ctx: Context, session: Session, discreet: Callable[[ToolCall], ToolCall]) -> None:
-        self._ctx = ctx
-        self._discreet = discreet
-        self._session = session
-        self.heard = ctx.heard
-
-    def delta(self, text: str) -> Awaitable[None]:
-        return self._ctx.delta(text)
-
-    def thought(self, text: str) -> Awaitable[None]:
-        return self._ctx.activity("thinking", "Thinking", None, text=text)
-
-    def called(self, call: ToolCall) -> Awaitable[None]:
-        if not self.heard:
-            return READY
-        seen = self._discreet(call).arguments
-        try:
-            arguments = _json.loads(seen) if seen else {}
-        except ValueError:
-            arguments = seen
-        return self._ctx.activity(
-            "tool_call", call.name, None, id=call.id, name=call.name, arguments=arguments
-        )
-
-    def answered(self, call: ToolCall, envelope: str, seconds: float) -> Awaitable[None]:
-        if not self.heard:
-            return READY
-        ok = not wire.is_error(envelope)
-        shown = envelope if len(envelope) <= _SHOWN else wire.truncate(envelope, _SHOWN)
-        about = {"id": call.id, "name": call.name, "ok": ok, "duration_ms": round(seconds * 1000)}
-        return self._ctx.activity("tool_result", call.name, None, **about, envelope=shown)
-
-    def asked(self, ask: Clarification) -> Awaitable[None]:
-        return self._ctx.activity("clarification", ask.question, None, **_question(ask))
-
-    def used(self, usage: Usage) -> Awaitable[None]:
-        if not self.heard:
-            return READY
-        return self._ctx.activity(
-            "usage", "Usage", None, input=usage.input, output=usage.output, cost=usage.cost
-        )

@@ -153,9 +153,7 @@ class Audit:
         now = self._clock()
 
         def work(tx: Tx) -> None:
-            if lines:
-                # One statement for all of them: a thread that runs many gets in the way of the event loop each time.
-                tx.run(SQL.add, rows=dumps(lines))
+            tx.enter(SQL.add, lines)
             # In one order everywhere, so that two processes do not wait for each other.
             if used:
                 tx.many(KEYS_SQL.use, [{"id": id, "at": at} for id, at in sorted(used.items())])

@@ -1,10 +1,6 @@
 -- add
 INSERT INTO gateway_audit (id, at, owner, key_id, endpoint, agent, target, status, request, address)
-SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-    json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-    json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
-    json_extract(value, '$[9]') FROM json_each(:rows) WHERE true
-ON CONFLICT (id) DO NOTHING
+VALUES :rows ON CONFLICT (id) DO NOTHING
 
 -- add (postgres)
 INSERT INTO gateway_audit (id, at, owner, key_id, endpoint, agent, target, status, request, address)

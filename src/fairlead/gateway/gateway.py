@@ -37,7 +37,16 @@ from fairlead.outgoing import Guard
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
 from fairlead.surfaces.auth.resolve import Resolver
-from fairlead.surfaces.http.asgi import Disconnected, Receive, Request, Scope, Send, read_body, respond
+from fairlead.surfaces.http.asgi import (
+    Disconnected,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    check_length,
+    read_within,
+    respond,
+)
 from fairlead.surfaces.http.disconnect import while_connected
 
 if TYPE_CHECKING:
@@ -291,7 +300,8 @@ class Gateway:
         if route.raw:
             return Call(self, request, caller, found.params, exchange.request_id, receive)
         try:
-            request.body = await in_time(read_body(request.scope, receive, route.body), self.patience)
+            check_length(request.raw.get(b"content-length", b""), route.body)
+            request.body = await in_time(read_within(receive, route.body), self.patience)
         except TimeoutError:
             words = f"The request's body did not come within {self.patience:g} seconds."
             raise InvalidBody(words) from None

@@ -50,6 +50,9 @@ _PATIENCE: Final = 1.0
 _STORE_PATIENCE: Final = 10.0
 
 
+#: A record as it is entered: the task's id, the agent's, the owner, when it was begun, that it is not open, and
+#: all that is told of it.
+_Row = tuple[str, str, str, float, int, str]
 #: With whom a context is, whether it is the caller's, and what has to be entered before it can be gone on with.
 Context = tuple[str, bool, str | None]
 
@@ -77,8 +80,8 @@ class Recorder:
     def __init__(self, gateway: Gateway) -> None:
         self._app = gateway.app
         self._metrics = gateway.metrics
-        #: Rows as they are entered, by their tasks' ids: texts, which the collector of garbage does not look at.
-        self._waiting: dict[str, str] = {}
+        #: Rows as they are entered, by their tasks' ids: plain values, of which the collector of garbage lets go.
+        self._waiting: dict[str, _Row] = {}
         self._writer: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         #: Set whenever a batch has been written.
@@ -188,13 +191,11 @@ class Recorder:
         finally:
             self._writer = None
 
-    async def _enter(self, rows: list[str]) -> None:
+    async def _enter(self, rows: list[_Row]) -> None:
         """Write records; one that the store refuses is left out, and the others are not."""
-        # One statement for all of them: a thread that runs many gets in the way of the event loop each time.
-        spelled = f"[{','.join(rows)}]"
         while True:
             try:
-                await self._app.store.write(lambda tx: tx.run(SQL.record, rows=spelled))
+                await self._app.store.write(lambda tx: tx.enter(SQL.record, rows))
                 return
             except Failure as failure:
                 if failure.kind is not Kind.unavailable:
@@ -208,13 +209,14 @@ class Recorder:
         await self._enter(rows[:half])
         await self._enter(rows[half:])
 
-    def _row(self, record: Record) -> str | None:
+    def _row(self, record: Record) -> _Row | None:
         turn = record.turn
         try:
             told = _told(record, self._app.redactor)
-            row = [record.id, turn.agent.id, turn.caller.owner, record.begun, told]
-            spelled = dumps(row)
-            return dumps(_writable(row)) if "\\u0000" in spelled else spelled
+            spelled = dumps(told)
+            if "\\u0000" in spelled:
+                spelled = dumps(_writable(told))
+            return record.id, turn.agent.id, writable(turn.caller.owner), record.begun, 0, spelled
         except Exception:
             report("An invoke could not be recorded.")
             return None

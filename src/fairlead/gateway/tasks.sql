@@ -17,13 +17,12 @@ FROM json_to_recordset(CAST(:rows AS json)) AS given (
 
 -- record
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
-SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-    json_extract(value, '$[3]'), 0, json_extract(value, '$[4]') FROM json_each(:rows) WHERE true
-ON CONFLICT DO NOTHING
+VALUES :rows ON CONFLICT DO NOTHING
 
 -- record (postgres)
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
-SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS double precision), 0, value ->> 4
+SELECT value ->> 0, value ->> 1, value ->> 2, CAST(value ->> 3 AS double precision), CAST(value ->> 4 AS integer),
+    value ->> 5
 FROM json_array_elements(CAST(:rows AS json)) AS each (value)
 ON CONFLICT DO NOTHING
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from psycopg import pq
 
+from fairlead._json import dumps
 from fairlead.store.statements import Statement
 from fairlead.store.store import Row
 
@@ -344,6 +345,10 @@ class LinkTx:
             link.send(statement.postgres, [values[name] for name in statement.values])
             link.flush()  # so that it is done while the next is made
         link.answer()
+
+    def enter(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
+        if rows:
+            self.run(statement, rows=dumps(rows))
 
     def tell(self, topic: str, count: int = 1) -> None:
         self.told[topic] = self.told.get(topic, 0) + count

@@ -27,6 +27,8 @@ Job = tuple[Outlet[Any], Work[Any]]
 Done = tuple[list[tuple[Any, BaseException | None]], dict[str, int]]
 Way = Callable[[sqlite3.Connection, list[Work[Any]]], Done]
 
+#: Rows that one statement enters; SQLite counts their values, and has a limit.
+_AT_ONCE: Final = 50
 #: Seconds to wait for another process that is writing.
 PATIENCE: Final = 15.0
 #: The oldest SQLite that knows RETURNING.
@@ -79,6 +81,15 @@ class SqliteTx:
     def each(self, statement: Statement, columns: Mapping[str, Sequence[str]], /, **common: Any) -> None:
         rows = zip(*columns.values(), strict=True)
         self.many(statement, [{**common, **dict(zip(columns, row, strict=True))} for row in rows])
+
+    def enter(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
+        # Each statement is a chance for the event loop's thread to take over, so one for each row would take long.
+        # Rows out of a JSON text would be one statement, too, but take twice the time.
+        for start in range(0, len(rows), _AT_ONCE):
+            some = rows[start : start + _AT_ONCE]
+            marks = f"({', '.join('?' * len(some[0]))})"
+            sql = statement.sqlite.replace(":rows", ", ".join([marks] * len(some)))
+            self._connection.execute(sql, [value for row in some for value in row])
 
     def tell(self, topic: str, count: int = 1) -> None:
         self.told[topic] = self.told.get(topic, 0) + count

@@ -58,6 +58,12 @@ class Tx(Protocol):
         """The same for rows that differ in a few texts alone: for PostgreSQL these are arrays in one statement."""
         ...
 
+    def enter(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
+        """Insert rows of plain values, many with one statement: SQLite takes `VALUES :rows`, PostgreSQL `:rows` as
+        a JSON list of lists.
+        """
+        ...
+
     def tell(self, topic: str, count: int = 1) -> None:
         """Wake the listeners of a topic, in every process, once this is committed; `count` is for a carrier."""
         ...

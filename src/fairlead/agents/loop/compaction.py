@@ -58,6 +58,10 @@ class _Group:
 class Compaction:
     """What was made smaller in one conversation so far. Give it the conversation whole, each time."""
 
+    #: Whether room had to be made. Most conversations fit as they are, and need nothing of what is kept for that.
+    _grouped = False
+    _factor = 1.0
+
     def __init__(
         self,
         window: int,
@@ -73,27 +77,28 @@ class Compaction:
         self._effective = effective
         self._response = response if response < most else most
         self._reserved = system + tools
-        self._factor = 1.0
-        self._start_over()
-
-    def _start_over(self) -> None:
         self._given: Sequence[Message] | None = None
         self._seen: list[Message] = []
+        self._tokens = 0
+
+    def _begin_groups(self) -> None:
+        """Put together what is needed to make room."""
+        self._grouped = True
         #: The messages as they are shown; None for one that is left out.
         self._shown: list[Message | None] = []
+        self._shown += self._seen
         #: Those of them that are shown, as long as nothing has changed since they were put together.
-        self._visible: list[Message] = []
-        self._sizes: list[int] = []
-        self._tokens = 0
+        self._visible = self._seen.copy()
         self._changed = False
-        #: Whether room had to be made: most conversations fit as they are, and need no groups.
-        self._grouped = False
+        self._sizes = [estimates.message(each) for each in self._seen]
         self._groups: list[_Group] = []
         #: Groups by number: the model's turns, and the users' messages.
         self._turns: list[int] = []
         self._users: list[int] = []
         #: How far each way of making room has got, in groups.
         self._reached = [0, 0, 0, 0]
+        for at, message in enumerate(self._seen):
+            self._group(at, message)
 
     @property
     def budget(self) -> int:
@@ -119,6 +124,8 @@ class Compaction:
         budget = self.budget
         if self._tokens > budget:
             self._make_room(int(budget * LOW))
+        if not self._grouped:
+            return Fitted(self._seen.copy(), self._tokens, self._tokens > budget)
         if self._changed:
             self._visible = [each for each in self._shown if each is not None]
             self._changed = False
@@ -127,29 +134,27 @@ class Compaction:
     # Following the conversation
 
     def _follow(self, messages: Sequence[Message]) -> None:
-        known = len(self._seen)
-        grown = (
-            known > 0
-            and messages is self._given
-            and len(messages) >= known
-            and messages[known - 1] is self._seen[-1]
-        )
-        if known and not grown and self._seen != list(messages[:known]):
-            self._rewind(_first_difference(self._seen, messages))
-        for message in messages[len(self._seen) :]:
+        seen = self._seen
+        known = len(seen)
+        if known:
+            grown = (
+                messages is self._given and len(messages) >= known and messages[known - 1] is seen[known - 1]
+            )
+            if not grown and seen != list(messages[:known]):
+                self._rewind(_first_difference(seen, messages))
+        for message in messages[len(seen) :] if seen else messages:
             self._add(message)
         self._given = messages
 
     def _add(self, message: Message) -> None:
-        at = len(self._seen)
         size = estimates.message(message)
         self._seen.append(message)
-        self._shown.append(message)
-        self._visible.append(message)
-        self._sizes.append(size)
         self._tokens += size
         if self._grouped:
-            self._group(at, message)
+            self._shown.append(message)
+            self._visible.append(message)
+            self._sizes.append(size)
+            self._group(len(self._seen) - 1, message)
 
     def _group(self, at: int, message: Message) -> None:
         last = self._groups[-1] if self._groups else None
@@ -167,10 +172,16 @@ class Compaction:
 
     def _rewind(self, length: int) -> None:
         """Forget the messages from here on: the conversation went on differently."""
+        if not self._grouped:
+            del self._seen[length:]
+            self._tokens = sum(map(estimates.message, self._seen))
+            return
         while self._groups and self._groups[-1].end > length:
             length = min(length, self._groups.pop().start)
-        if not length or (self._grouped and not self._groups):
-            self._start_over()
+        if not length or not self._groups:
+            self._grouped = False
+            self._seen.clear()
+            self._tokens = 0
             return
         self._tokens = sum(self._sizes[:length])
         for kept in (self._seen, self._shown, self._sizes):
@@ -186,9 +197,7 @@ class Compaction:
 
     def _make_room(self, target: int) -> None:
         if not self._grouped:
-            self._grouped = True
-            for at, message in enumerate(self._seen):
-                self._group(at, message)
+            self._begin_groups()
         turns = self._protected_from()
         ways: tuple[tuple[Callable[[int, _Group], None], int], ...] = (
             (lambda _, group: self._shorten(group, shortening.listing), turns),

@@ -43,6 +43,7 @@ from fairlead.failures.runtime import (
     OutputExtractionFailed,
     OutputValidationFailed,
 )
+from fairlead.runtime.events import READY
 from fairlead.tools.loop import pending_items
 from fairlead.tools.session import Session
 
@@ -183,7 +184,8 @@ class Driver:
             elif not reply.text.strip():
                 empty += 1
                 if empty > self._policy.empty_retries:
-                    return await self._final(replace(reply, text=notices.EMPTY_REPLY), None)
+                    await self._say_last(replace(reply, text=notices.EMPTY_REPLY).message())
+                    return self._outcome(Exit.final_response, notices.EMPTY_REPLY)
                 self._notices = [notices.EMPTY_TURN]
             else:
                 self.iterations += 1
@@ -194,7 +196,8 @@ class Driver:
                     told = correction(failure, self._brief.output)
                     self._aside[:] = [reply.message(), Message("user", told)]
                     continue
-                return await self._final(reply, value)
+                await self._say_last(reply.message())
+                return self._outcome(Exit.final_response, reply.text, value)
         return ended
 
     # One step of the model.
@@ -210,12 +213,13 @@ class Driver:
         self._estimated = brief.tokens + offer.tokens + tokens
         if self._aside:
             messages += self._aside
-        told, self._notices = self._notices, []
+        told = self._notices
         budget = notices.budget(remaining, self._policy.warn_at)
         if budget is not None:
             told.append(budget)
         if told:
             messages = notices.place(messages, told)
+            self._notices = []
         return Request(brief.system + messages, offer.specs, "auto", brief.schema, brief.settings)
 
     async def _step(self, request: Request) -> Reply:
@@ -534,11 +538,6 @@ class Driver:
 
     # The ends.
 
-    async def _final(self, reply: Reply, value: Any) -> Outcome:
-        await self._say_last(reply.message())
-        self._aside.clear()
-        return self._outcome(Exit.final_response, reply.text, value)
-
     async def _capped(self) -> Outcome:
         """No steps are left. A chat gets one more, without tools, to say where things stand."""
         text = ""
@@ -575,17 +574,14 @@ class Driver:
         calls = tuple(self.calls)
         return Outcome(exit, text, value, self.account.usage, self.iterations, calls, clarification, reason)
 
-    async def _say_last(self, message: Message) -> None:
+    def _say_last(self, message: Message) -> Awaitable[None]:
         """Record the last words, and that they are the last."""
         self._session.kept["ended"] = True
-        self.transcript.append(message)
-        if self._keep is not None:
-            await self._keep(message)
+        return self._record(message)
 
-    async def _record(self, message: Message) -> None:
+    def _record(self, message: Message) -> Awaitable[None]:
         self.transcript.append(message)
-        if self._keep is not None:
-            await self._keep(message)
+        return READY if self._keep is None else self._keep(message)
 
 
 def _written(admitted: Admitted) -> str | None:
