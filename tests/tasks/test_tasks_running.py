@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from fairlead import Failure, Kind
-from fairlead.store import Statement, Store
+from fairlead import App, Context, Failure, Kind
+from fairlead.failures import StoreFailure
+from fairlead.runtime.idempotency import Claim
+from fairlead.store import DurableIdempotency, Statement, Store
 from fairlead.tasks import State, Task, TaskRetry, Tasks
 from tasks.app_under_test import Marks
-from tasks.stage import StartProcess, StartWorker, ended, until
+from tasks.stage import StartProcess, StartWorker, Where, ended, until
 
 #: A lease that ends soon, where a test waits for that; long enough for a worker that lives on a busy machine.
 SHORT = 1.5
@@ -435,3 +437,33 @@ async def test_who_lost_its_worker_comes_before_those_that_wait_for_its_slot(
     assert (await tasks.get(first.id)).state is State.completed
     marks.leave("go-second")
     await ended(tasks, second)
+
+
+async def test_a_write_whose_key_could_not_be_claimed_was_not_begun_and_is_tried_again(
+    store: Store, where: Where
+) -> None:
+    class Stumbling(DurableIdempotency):
+        """Its store is full at first."""
+
+        claims = 0
+
+        async def claim(self, key: str, request: bytes) -> Claim:
+            self.claims += 1
+            if self.claims == 1:
+                raise StoreFailure(Kind.unavailable, "The store has no room on its disk.")
+            return await super().claim(key, request)
+
+    app = App("stumbling", idempotency=Stumbling(store))
+    done: list[str | None] = []
+
+    @app.action(side_effects="write")
+    async def once(ctx: Context) -> None:
+        """Do something that must not be done twice."""
+        done.append(ctx.idempotency_key)
+
+    tasks = where.tasks(app, store)
+    async with tasks.worker():
+        task = await tasks.submit("once", {}, retry=TaskRetry(delay=0.01))
+        [task] = await ended(tasks, task)
+    await tasks.bus.close()
+    assert (task.state, done) == (State.completed, [task.id])

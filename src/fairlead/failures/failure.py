@@ -142,7 +142,7 @@ class StoreFailure(Failure):
 
     def for_callers(self) -> Failure:
         words = _OF_STORE.get(self.kind, "The store is not available. Try again later.")
-        return Failure(self.kind, words, retry_after=self.retry_after, cause=self)
+        return Failure(self.kind, words, details=self.details, retry_after=self.retry_after, cause=self)
 
 
 #: What callers are told of a store that is there, and refuses what it was given.

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from fairlead._json import encode, packed
-from fairlead.failures import Kind, from_exception
+from fairlead.failures import Kind, StoreFailure, from_exception
 from fairlead.failures import action as wire
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime.clock import Clock
@@ -112,6 +112,10 @@ class Keys:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             asking.add_done_callback(give_back)
+            raise
+        except StoreFailure as failure:
+            # Nothing was done: who may not do it twice may still send it again.
+            failure.details["begun"] = False
             raise
 
     def _settle(self, key: str, kept: Any, shared: bytes | None, now: float) -> Awaitable[None] | None:

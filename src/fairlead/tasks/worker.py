@@ -311,7 +311,8 @@ class Worker:
         """Seconds until the next attempt, if there is one."""
         policy = loads(task.retry)
         failed = task.attempt - task.lost
-        if failed > policy["retries"] or failure.kind.value not in policy["kinds"]:
+        passes = failure.kind.value in policy["kinds"] or failure.details.get("begun") is False
+        if failed > policy["retries"] or not passes:
             return None
         retry = Retry(policy["retries"], policy["delay"], "exponential", policy["max_delay"], True)
         pause = max(retry.pause(failed, 0.5 + random.random() / 2), failure.retry_after or 0.0)  # noqa: S311
