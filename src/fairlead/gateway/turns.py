@@ -110,21 +110,19 @@ def new_context() -> str:
     return f"ch-{new_id()}"
 
 
-#: The millisecond of the last id, and how the ids of that one begin.
-_latest = (0, "")
+#: When the millisecond of the last id began and ended, and how the ids of that one begin.
+_since, _until, _beginning = 0.0, 0.0, ""
 
 
 def new_id() -> str:
     """A new id: a UUID (version 7). Ids grow as they come, so that old ones are found by them."""
-    global _latest
-    now = int(time.time() * 1000)
-    moment, beginning = _latest
-    if moment != now:
-        digits = f"{now:012x}"
-        beginning = f"{digits[:8]}-{digits[8:]}-7"
-        _latest = now, beginning
+    global _since, _until, _beginning
+    if not _since <= (now := time.time()) < _until:
+        moment = int(now * 1000)
+        digits = f"{moment:012x}"
+        _since, _until, _beginning = moment / 1000, (moment + 1) / 1000, f"{digits[:8]}-{digits[8:]}-7"
     # What follows the digit of the version is random in all of them.
-    return beginning + random_id()[15:]
+    return _beginning + random_id()[15:]
 
 
 async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
