@@ -105,8 +105,12 @@ async def _alone(agent: Agent, app: App, ctx: Context, prompt: str) -> Any:
     metadata = ctx.metadata
     if ctx.heard or OPERATOR.get() is not None or HISTORY in metadata:
         return await _Run(agent, app, ctx, None, None, None).go(prompt)
+    vouched = _vouched(ctx)
+    if vouched is None:
+        # Who cannot be told apart from others is refused, and not only when a tool asks who it is.
+        _ = ctx.caller
     session, asked, began = Asked(ctx, agent), Message("user", prompt), app.clock.monotonic()
-    request = request_of(agent, app, _chosen(ctx) or agent.model, asked, session)
+    request = request_of(agent, app, _chosen(vouched) or agent.model, asked, session)
     if request is None:
         return await _Run(agent, app, ctx, None, None, None).go(prompt)
     kept: Keeper | None = metadata.get(TRANSCRIPT)
@@ -166,7 +170,7 @@ class _Run:
         #: The run that this one is a tool of.
         self._around = around
         #: Those who are tools of another have their own model, whatever was chosen for that one.
-        self._model = agent.model if around is not None else _chosen(ctx) or agent.model
+        self._model = agent.model if around is not None else _chosen(_vouched(ctx)) or agent.model
         metadata = ctx.metadata
         transcript: list[Message] = [] if conversation is None else conversation.transcript
         state: dict[str, Any] = {} if conversation is None else conversation.state
@@ -517,13 +521,18 @@ def _chatting(policy: Policy) -> Policy:
     return replace(policy, stop_on_rejection=True, dedupe_notice=True, wrap_up=True)
 
 
-def _chosen(ctx: Context) -> str | None:
-    """The model that the gateway was told to use. It stands in what the gateway vouches for, where callers cannot."""
+def _vouched(ctx: Context) -> Mapping[str, Any] | None:
+    """What the gateway vouches for, where it is the gateway that calls: no caller of its own can write there."""
     auth = ctx.auth
     if type(auth) is not dict and not isinstance(auth, Mapping):
         return None
-    model = auth.get("model")
-    return model if isinstance(model, str) and auth.get("type") == "gateway" else None
+    return auth if auth.get("type") == "gateway" else None
+
+
+def _chosen(vouched: Mapping[str, Any] | None) -> str | None:
+    """The model that the gateway was told to use."""
+    model = None if vouched is None else vouched.get("model")
+    return model if isinstance(model, str) else None
 
 
 def _spelled(spent: Spent) -> dict[str, Any]:
