@@ -547,3 +547,11 @@ def _shelf(number: int) -> Callable[[], Awaitable[int]]:
         return number
 
     return count
+
+
+async def test_a_caller_who_cannot_be_told_apart_from_others_is_refused_each_time(app: App) -> None:
+    agent(app, "Hello.", "Hello.", "Hello.")
+    async with app:
+        await ask(app)
+        refused = [await ask(app, user=object()) for _ in range(2)]
+    assert [result.failure.code for result in refused] == ["INTERNAL_ERROR"] * 2

@@ -130,3 +130,39 @@ async def test_a_conversation_with_a_long_id_can_use_agents(length: int) -> None
         await app.invoke("boss", {"prompt": "go", "conversation": "c" * length})
         _, said = await app.conversations.get("c" * length, "")
     assert '"ok":true' in next(each.content for each in said if each.role == "tool")
+
+
+@pytest.mark.parametrize("then", ["an answer", call("add", a=1, b=2)])
+async def test_what_a_model_itself_asks_an_agent_counts_like_what_a_tool_does(then: Any) -> None:
+    app = App("shop")
+
+    @app.action
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    async def asks_first(request: Request) -> Any:
+        if request.messages[-1].role == "tool":
+            return "an answer"
+        await app.invoke("helper", {"prompt": "go"})
+        return then
+
+    app.add(agent("helper", ANSWER, repeat=True))
+    app.add(Agent("boss", model=ScriptModel(asks_first), tools=[add]))
+    async with app:
+        results = [await app.invoke("boss", {"prompt": "go"}) for _ in range(2)]
+    assert [result.data for result in results] == ["an answer"] * 2
+    assert [result.meta["agent"]["usage"]["input"] for result in results] == [450, 450]
+
+
+async def test_a_model_that_asks_its_own_agent_is_stopped() -> None:
+    app = App("shop")
+
+    async def asks_itself(request: Request) -> Any:
+        result = await app.invoke("boss", {"prompt": "go"})
+        return result.data if result.failure is None else result.failure.message
+
+    app.add(Agent("boss", model=ScriptModel(asks_itself)))
+    async with app:
+        results = [await app.invoke("boss", {"prompt": "go"}) for _ in range(2)]
+    assert all("8 deep" in result.data for result in results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead import _json
 from fairlead.agents.asking import Book, root
 from fairlead.agents.conversations import LONGEST_ID, OpenConversation, redacted
+from fairlead.agents.first import Asked, First, request_of
 from fairlead.agents.loop.driver import Driver
 from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
 from fairlead.agents.loop.toolset import CALL, Belt, Toolset, interrupted, not_kept
@@ -56,8 +57,8 @@ _DEEPEST: Final = 8
 Keeper = Callable[[list[Message], dict[str, Any]], None]
 
 
-async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
-    """Run an agent to its answer.
+def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Coroutine[Any, Any, Any]:
+    """What runs an agent to its answer.
 
     Raises:
         Failure: there is no answer, or a question has to be answered first.
@@ -78,10 +79,58 @@ async def run(agent: Agent, prompt: str, id: str | None, ctx: Context) -> Any:
     elif id is None and task is not None:
         id = root(task).id
     if id is None:
-        return await _Run(agent, app, ctx, None, around, task).go(prompt)
+        if around is None and task is None:
+            return _alone(agent, app, ctx, prompt)
+        return _Run(agent, app, ctx, None, around, task).go(prompt)
+    return _kept(agent, app, ctx, id, prompt, around, task)
+
+
+async def _kept(
+    agent: Agent,
+    app: App,
+    ctx: Context,
+    id: str,
+    prompt: str,
+    around: Session | None,
+    task: Durable | None,
+) -> Any:
+    """A run that a conversation keeps."""
     number, at = ("", 0) if task is None else (task.id, task.run)
     async with app.conversations.open(id, agent.name, ctx.caller, task=number, run=at) as conversation:
         return await _Run(agent, app, ctx, conversation, around, task).go(prompt)
+
+
+async def _alone(agent: Agent, app: App, ctx: Context, prompt: str) -> Any:
+    """A run that nothing keeps, and that is no part of another. Most are over with the first reply."""
+    metadata = ctx.metadata
+    if ctx.heard or OPERATOR.get() is not None or HISTORY in metadata:
+        return await _Run(agent, app, ctx, None, None, None).go(prompt)
+    vouched = _vouched(ctx)
+    if vouched is None:
+        # Who cannot be told apart from others is refused, and not only when a tool asks who it is.
+        _ = ctx.caller
+    session, asked, began = Asked(ctx, agent), Message("user", prompt), app.clock.monotonic()
+    request = request_of(agent, app, _chosen(vouched) or agent.model, asked, session)
+    if request is None:
+        return await _Run(agent, app, ctx, None, None, None).go(prompt)
+    kept: Keeper | None = metadata.get(TRANSCRIPT)
+    token = SESSION.set(session)
+    try:
+        reply = await request[0].reply(request[1])
+    except BaseException:
+        if kept is not None:
+            kept([asked], _noted_in({}, session))
+        raise
+    finally:
+        SESSION.reset(token)
+    account = session.account
+    if reply.calls or reply.stop == "length" or not reply.text.strip():
+        spent = Spent(account.usage, 0, account.calls, app.clock.monotonic() - began)
+        return await _Run(agent, app, ctx, None, None, None, First(session, reply, spent)).go(prompt)
+    if kept is not None:
+        kept([asked, reply.message()], _noted_in({}, session))
+    ctx.told_meta = {"agent": _told(Exit.final_response, 1, account.usage + reply.usage, ())}
+    return reply.text
 
 
 def _below(id: str, call: str) -> str:
@@ -110,8 +159,10 @@ class _Run:
         conversation: OpenConversation | None,
         around: Session | None,
         task: Durable | None,
+        first: First | None = None,
     ) -> None:
         self._agent = agent
+        self._first = first
         self._app = app
         self._ctx = ctx
         self._conversation = conversation
@@ -119,7 +170,7 @@ class _Run:
         #: The run that this one is a tool of.
         self._around = around
         #: Those who are tools of another have their own model, whatever was chosen for that one.
-        self._model = agent.model if around is not None else _chosen(ctx) or agent.model
+        self._model = agent.model if around is not None else _chosen(_vouched(ctx)) or agent.model
         metadata = ctx.metadata
         transcript: list[Message] = [] if conversation is None else conversation.transcript
         state: dict[str, Any] = {} if conversation is None else conversation.state
@@ -131,17 +182,21 @@ class _Run:
                 transcript, state = [*said], {**known}
         self._transcript = transcript
         self._state = state
-        self.session = Session(
-            id=ctx.invocation_id if conversation is None else conversation.id,
-            agent=agent.name,
-            owner=ctx.caller,
-            todo=state.get("todo"),
-            kept={
-                "approved": set(state.get("approved", ())),
-                "durable": conversation is not None,
-                "toolbox": state.get("toolbox", []),
-                "depth": 0 if around is None else around.kept.get("depth", 0) + 1,
-            },
+        self.session = (
+            first.session
+            if first is not None
+            else Session(
+                id=ctx.invocation_id if conversation is None else conversation.id,
+                agent=agent.name,
+                owner=ctx.caller,
+                todo=state.get("todo"),
+                kept={
+                    "approved": set(state.get("approved", ())),
+                    "durable": conversation is not None,
+                    "toolbox": state.get("toolbox", []),
+                    "depth": 0 if around is None else around.kept.get("depth", 0) + 1,
+                },
+            )
         )
         self._operator = OPERATOR.get()
         if self._task is not None:
@@ -206,7 +261,7 @@ class _Run:
 
     def _hand_over(self, keep: Keeper, transcript: list[Message]) -> None:
         """Give what was said to whoever keeps it. What was used counts only where the run goes on with an answer."""
-        self._noted_tools()
+        _noted_in(self._state, self.session)
         if "awaiting" not in self._state:
             self._state.pop("spent", None)
         elif self._driver is not None:
@@ -218,7 +273,7 @@ class _Run:
         return nullcontext() if self._driver is None else self._driver.watch.still()
 
     def _made(self, transcript: list[Message], belt: Belt) -> Driver:
-        agent, app, ctx = self._agent, self._app, self._ctx
+        agent, app, ctx, first = self._agent, self._app, self._ctx, self._first
         seconds = self._policy.limits.tool_seconds
         tools = Toolset(app, belt, agent.gates, ctx, self.session, self._operator, seconds, self._book)
         return Driver(
@@ -232,8 +287,9 @@ class _Run:
             brief=agent.brief,
             keep=None if self._conversation is None else self._keep,
             ask=None if self._operator is None else self._ask,
-            spent=_spent(self._state.get("spent")),
+            spent=_spent(self._state.get("spent")) if first is None else first.spent,
             above=None if self._around is None else self._around.kept.get("account"),
+            first=None if first is None else first.reply,
         )
 
     async def _heard(self, prompt: str, transcript: list[Message]) -> None:
@@ -360,19 +416,11 @@ class _Run:
 
     def _noted(self) -> None:
         """Bring the state up to what goes with the last message."""
-        self._noted_tools()
+        _noted_in(self._state, self.session)
         if self.session.kept.get("ended"):
             self._state["ended"] = True
         if self._driver is not None:
             self._state["spent"] = _spelled(self._driver.spent)
-
-    def _noted_tools(self) -> None:
-        state, session = self._state, self.session
-        state["todo"] = session.todo
-        if session.kept["approved"]:
-            state["approved"] = sorted(session.kept["approved"])
-        if session.kept["toolbox"]:
-            state["toolbox"] = session.kept["toolbox"]
 
     async def _note(self, ask: Clarification | None, transcript: list[Message]) -> None:
         """Write down how the run ended, and what it asks."""
@@ -407,11 +455,7 @@ class _Run:
             await conversation.note()
 
     def _tell(self, outcome: Outcome) -> None:
-        usage = outcome.usage
-        told: dict[str, Any] = {"exit": str(outcome.exit), "iterations": outcome.iterations}
-        told["usage"] = {"input": usage.input, "output": usage.output, "cost": usage.cost}
-        calls = outcome.calls
-        told["toolCalls"] = [{"name": name, "tool_call_id": id} for name, id in calls] if calls else []
+        told = _told(outcome.exit, outcome.iterations, outcome.usage, outcome.calls)
         if self._conversation is not None or outcome.clarification is not None:
             told["conversation"] = self.session.id
         self._ctx.told_meta = {"agent": told}
@@ -440,6 +484,27 @@ class _Run:
         return None
 
 
+def _told(exit: Exit, iterations: int, usage: Usage, calls: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """What is told of a run beside its answer."""
+    return {
+        "exit": str(exit),
+        "iterations": iterations,
+        "usage": {"input": usage.input, "output": usage.output, "cost": usage.cost},
+        "toolCalls": [{"name": name, "tool_call_id": id} for name, id in calls] if calls else [],
+    }
+
+
+def _noted_in(state: dict[str, Any], session: Session) -> dict[str, Any]:
+    """Bring a state up to what tools have left in the session."""
+    state["todo"] = session.todo
+    kept = session.kept
+    if approved := kept.get("approved"):
+        state["approved"] = sorted(approved)
+    if toolbox := kept.get("toolbox"):
+        state["toolbox"] = toolbox
+    return state
+
+
 def _over(outcome: Outcome, details: dict[str, Any], most: float) -> Failure:
     if outcome.reason == "context":
         told = "The conversation does not fit into the model's window any more. Begin another, or use a larger model."
@@ -456,13 +521,18 @@ def _chatting(policy: Policy) -> Policy:
     return replace(policy, stop_on_rejection=True, dedupe_notice=True, wrap_up=True)
 
 
-def _chosen(ctx: Context) -> str | None:
-    """The model that the gateway was told to use. It stands in what the gateway vouches for, where callers cannot."""
+def _vouched(ctx: Context) -> Mapping[str, Any] | None:
+    """What the gateway vouches for, where it is the gateway that calls: no caller of its own can write there."""
     auth = ctx.auth
     if type(auth) is not dict and not isinstance(auth, Mapping):
         return None
-    model = auth.get("model")
-    return model if isinstance(model, str) and auth.get("type") == "gateway" else None
+    return auth if auth.get("type") == "gateway" else None
+
+
+def _chosen(vouched: Mapping[str, Any] | None) -> str | None:
+    """The model that the gateway was told to use."""
+    model = None if vouched is None else vouched.get("model")
+    return model if isinstance(model, str) else None
 
 
 def _spelled(spent: Spent) -> dict[str, Any]:

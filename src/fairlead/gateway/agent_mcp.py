@@ -22,7 +22,7 @@ from fairlead.failures.gateway import AgentReplyError, Unauthorized
 from fairlead.gateway import recorder
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LARGE, Answer, Call, Route, Served
-from fairlead.gateway.invoke import turn_of
+from fairlead.gateway.invoke import files_of, turn_of
 from fairlead.gateway.keyed import keyed
 from fairlead.gateway.turns import Ended, Said, Turn
 from fairlead.runtime import Context, Runtime
@@ -145,7 +145,9 @@ def _action(agent: GatewayAgent) -> Action[..., Any]:
             "attachments": attachments,
         }
         current = await gateway.agents.usable(agent.id, call.caller)
-        turn = await turn_of(call, current, body)
+        turn = turn_of(call, current, body)
+        if attachments is not None:
+            turn = turn._replace(attachments=await files_of(call, body))
         if turn.continued:
             turn = await gateway.recorder.opened(turn)
         ctx.told_meta = {"context_id": turn.context_id}

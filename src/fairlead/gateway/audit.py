@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead._json import dumps
@@ -109,7 +110,6 @@ class Audit:
         method: str,
         endpoint: str,
         status: int,
-        *,
         params: Mapping[str, str] | None = None,
         request_id: str = "",
         address: str | None = None,
@@ -242,7 +242,7 @@ def _line(noted: _Noted) -> tuple[Any, ...]:
     """The columns of a line."""
     at, caller, endpoint, status, params, request_id, address, made = noted
     agent, target = _about(params or {})
-    owner, key = ("", "") if caller is None else (_writable(caller.owner), caller.key)
+    owner, key = ("", "") if caller is None else (_name(caller.owner), caller.key)
     id = _id(at) + random_id()[:8]
     return id, at, owner, key, endpoint, agent, _short(made) or target, status, request_id, address
 
@@ -283,7 +283,7 @@ def _about(params: Mapping[str, str]) -> tuple[str | None, str | None]:
     """The agent that a path names, and what else it names last."""
     agent = params.get("agentId") or params.get("agent")
     if agent is not None and len(params) == 1:
-        return _short(agent), None
+        return _name(agent[:_LONGEST]), None
     others = [value for name, value in params.items() if name not in ("agentId", "agent")]
     return _short(agent), _short(others[-1] if others else None)
 
@@ -295,3 +295,7 @@ def _short(text: str | None) -> str | None:
 def _writable(text: str) -> str:
     # What can be printed in ASCII is written as it is.
     return text if text.isascii() and text.isprintable() else writable(text)
+
+
+#: The same for names, of which there are few.
+_name = lru_cache(_writable)

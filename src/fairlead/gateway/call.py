@@ -134,15 +134,16 @@ class Call:
             InvalidJson: it is not JSON.
             InvalidBody: it is not an object.
         """
+        body = self.request.body
         try:
-            value = loads(self.request.body)
+            value = loads(body)
         except ValueError as exc:
             raise InvalidJson(f"The request's body is not JSON: {exc}.") from None
-        if is_deep(value, self.request.body):
+        if is_deep(value, body):
             raise InvalidJson(f"The request's body has more than {DEEPEST} levels of lists and objects.")
         if type(value) is not dict:
             raise InvalidBody("The request's body must be an object.")
-        if _NUL in self.request.body and holds_nul(value):
+        if body.find(_NUL) >= 0 and holds_nul(value):
             raise InvalidBody("The request's body holds the character NUL, which cannot be kept.")
         return value
 

@@ -85,10 +85,10 @@ class Exchange:
             request.method,
             endpoint,
             self.status,
-            params=found.params,
-            request_id=self.request_id,
-            address=request.client,
-            made=self.made,
+            found.params,
+            self.request_id,
+            request.client,
+            self.made,
         )
 
 

@@ -27,7 +27,9 @@ MOST_ATTACHMENTS: Final = 16
 async def invoke_agent(call: Call) -> Answer | Frames:
     agent = await call.gateway.agents.usable(call.id("agentId"), call.caller)
     gateway, body = call.gateway, call.json()
-    turn = await turn_of(call, agent, body)
+    turn = turn_of(call, agent, body)
+    if body.get("attachments") is not None:
+        turn = turn._replace(attachments=await files_of(call, body))
     turns.check(turn)
     if turn.continued:
         turn = await gateway.recorder.opened(turn)
@@ -108,8 +110,8 @@ def frame(told: Any) -> bytes:
     return b"data: %b\n\n" % encode(told)
 
 
-async def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn:
-    """What a body asks of an agent. Raises the gateway's failures."""
+def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn:
+    """What a body asks of an agent, but for the files that come with it. Raises the gateway's failures."""
     message = text_of(body, "message")
     given = context_of(body)
     return Turn(
@@ -120,7 +122,7 @@ async def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn
         given is not None,
         key_of(body) or new_id(),
         metadata_of(body),
-        () if body.get("attachments") is None else await files_of(call, body),
+        (),
         _wait(body),
     )
 

@@ -138,7 +138,7 @@ def _about(turn: Turn, created: int) -> dict[str, Any]:
 
 
 def _usage(last: Ended) -> dict[str, int] | None:
-    known = usage_of(last)
+    known = usage_of(last.usage)
     if known is None:
         return None
     read, written = known

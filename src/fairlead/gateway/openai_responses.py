@@ -285,7 +285,7 @@ def _response(id: str, created: int, model: str, status: str, output: list[dict[
 
 
 def _usage(counted: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    known = usage_of(Ended(usage=counted))
+    known = usage_of(counted)
     if known is None:
         return None
     read, written = known

@@ -23,7 +23,6 @@ from fairlead.failures.gateway import (
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LONGEST_ID, Answer, Call
 from fairlead.gateway.invoke import text_of
-from fairlead.gateway.turns import Ended
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
@@ -157,7 +156,6 @@ def folded(history: Sequence[Message], prompt: str) -> str:
     return "\n\n".join(("What was said before:", *lines, "What is said now:", prompt))
 
 
-def usage_of(last: Ended) -> tuple[int, int] | None:
+def usage_of(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
     """Tokens read and written, where that is known."""
-    usage = last.usage
     return None if usage is None else (int(usage.get("input", 0)), int(usage.get("output", 0)))

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead._json import dumps, loads
@@ -57,18 +56,19 @@ _Row = tuple[str, str, str, float, int, str]
 Context = tuple[str, bool, str | None]
 
 
-@dataclass(slots=True)
 class Record:
     """One turn, from the question to its end."""
 
-    turn: Turn
-    id: str
-    begun: float
-    ended: float = 0.0
+    ended = 0.0
     last: Ended | None = None
     #: What was said, and what the agent keeps besides, of a turn that no conversation keeps.
     said: list[Message] | None = None
     state: dict[str, Any] | None = None
+
+    def __init__(self, turn: Turn, id: str, begun: float) -> None:
+        self.turn = turn
+        self.id = id
+        self.begun = begun
 
     def keep(self, said: list[Message], state: dict[str, Any]) -> None:
         self.said, self.state = said, state

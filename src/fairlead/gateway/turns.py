@@ -29,6 +29,7 @@ from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import Caller
 from fairlead.runtime.clock import random_id
 from fairlead.runtime.hooks import report
+from fairlead.runtime.result import Result
 from fairlead.surfaces.http.disconnect import carried_on
 from fairlead.surfaces.talking import CONVERSATION
 
@@ -88,12 +89,20 @@ class Ended(NamedTuple):
     failure: Failure | None = None
     #: What it asks, when it cannot go on without an answer.
     question: Mapping[str, Any] | None = None
-    #: Tokens that models read and wrote for it, where that is known.
-    usage: Mapping[str, Any] | None = None
+    #: What was told beside the result; a `Result` redacts it for whoever asks, and few do.
+    told: Result | Mapping[str, Any] | None = None
 
     @property
     def is_error(self) -> bool:
         return self.failure is not None
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """Tokens that models read and wrote for it, where that is known."""
+        told = self.told.told_meta if isinstance(self.told, Result) else self.told
+        # A redact function of the app's may have made anything of it.
+        agent = None if told is None else told.get("agent")
+        return agent.get("usage") if isinstance(agent, Mapping) else None
 
 
 def new_context() -> str:
@@ -101,21 +110,19 @@ def new_context() -> str:
     return f"ch-{new_id()}"
 
 
-#: The millisecond of the last id, and how the ids of that one begin.
-_latest = (0, "")
+#: When the millisecond of the last id began and ended, and how the ids of that one begin.
+_since, _until, _beginning = 0.0, 0.0, ""
 
 
 def new_id() -> str:
     """A new id: a UUID (version 7). Ids grow as they come, so that old ones are found by them."""
-    global _latest
-    now = int(time.time() * 1000)
-    moment, beginning = _latest
-    if moment != now:
-        digits = f"{now:012x}"
-        beginning = f"{digits[:8]}-{digits[8:]}-7"
-        _latest = now, beginning
+    global _since, _until, _beginning
+    if not _since <= (now := time.time()) < _until:
+        moment = int(now * 1000)
+        digits = f"{moment:012x}"
+        _since, _until, _beginning = moment / 1000, (moment + 1) / 1000, f"{digits[:8]}-{digits[8:]}-7"
     # What follows the digit of the version is random in all of them.
-    return beginning + random_id()[15:]
+    return _beginning + random_id()[15:]
 
 
 async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
@@ -144,7 +151,7 @@ async def whole(gateway: Gateway, turn: Turn, kept: Keeper | None = None) -> End
             result = await in_time(calling, turn.timeout)
         except TimeoutError:
             return Ended(failure=sentinel("Timeout"))
-        return ended(result.data, result.failure, result.told_meta)
+        return ended(result.data, result.failure, result)
     last: Ended | None = None
     async for each in run(gateway, turn, heard=False):
         last = each if isinstance(each, Ended) else last
@@ -283,17 +290,14 @@ async def _rest(work: Coroutine[Any, Any, T], waiting: Any, seconds: float | Non
     return result
 
 
-def ended(data: Any, failure: Failure | None, meta: Mapping[str, Any] | None = None) -> Ended:
-    """How a call of an agent's action ended, as a turn. `meta` is what was told beside the result."""
-    # A redact function of the app's may have made anything of it.
-    agent = None if meta is None else meta.get("agent")
-    usage = agent.get("usage") if isinstance(agent, Mapping) else None
+def ended(data: Any, failure: Failure | None, told: Result | Mapping[str, Any] | None = None) -> Ended:
+    """How a call of an agent's action ended, as a turn. `told` is, or has, what was told beside the result."""
     if failure is None:
-        return Ended(data if isinstance(data, str) else dumps(data), usage=usage)
+        return Ended(data if isinstance(data, str) else dumps(data), None, None, told)
     if failure.details.get("question") is not None:
-        return Ended(failure.message, None, failure.details, usage)
-    told = _TOLD.get(failure.kind)
-    return Ended(failure=AgentReplyError(failure.message) if told is None else told(failure), usage=usage)
+        return Ended(failure.message, None, failure.details, told)
+    telling = _TOLD.get(failure.kind)
+    return Ended("", AgentReplyError(failure.message) if telling is None else telling(failure), None, told)
 
 
 #: Failures that are the gateway's to tell; all others are the agent's own.

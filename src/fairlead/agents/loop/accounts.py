@@ -9,7 +9,13 @@ from fairlead.agents.models.model import Usage
 class Account:
     """The account of one run. What a run that is its tool uses counts here from its first step on."""
 
-    __slots__ = ("_below", "_limits", "above", "asked", "calls", "limit", "usage")
+    # Most runs need none of these: what is not set on the way keeps its default here.
+    #: About how many tokens the model is being asked with.
+    asked = 0
+    #: The limit that was found used up: its own, or that of a run above.
+    limit: float = 0
+    above: Account | None = None
+    _below: tuple[Account, ...] = ()
 
     def __init__(self, limits: Limits, spent: Spent, above: Account | None = None) -> None:
         self._limits = limits
@@ -17,21 +23,14 @@ class Account:
         self.usage = spent.usage
         #: Calls of tools that were let through.
         self.calls = spent.calls
-        #: About how many tokens the model is being asked with.
-        self.asked = 0
-        #: The limit that was found used up: its own, or that of a run above.
-        self.limit: float = 0
-        self.above = above
-        self._below: tuple[Account, ...] = ()
         if above is not None:
+            self.above = above
             above._below += (self,)
 
     @property
     def bounded(self) -> bool:
         """Whether anything but the steps is counted, here or above."""
-        limits = self._limits
-        own = not limits.tool_calls is limits.tokens is limits.cost is limits.seconds is None
-        return own or (self.above is not None and self.above.bounded)
+        return self._limits.bounded or (self.above is not None and self.above.bounded)
 
     @property
     def priced(self) -> bool:

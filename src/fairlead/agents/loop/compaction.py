@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from fairlead.agents.loop import estimates, notices, shortening
@@ -55,6 +56,14 @@ class _Group:
     dropped: bool = False
 
 
+@lru_cache
+def room(window: int, max_tokens: int | None) -> int:
+    """How many tokens a model's window has for what it is told, beside its reply."""
+    effective = int(window * EFFECTIVE)
+    response, most = max_tokens or DEFAULT_RESPONSE, effective // 4
+    return effective - (response if response < most else most)
+
+
 class Compaction:
     """What was made smaller in one conversation so far. Give it the conversation whole, each time."""
 
@@ -71,11 +80,8 @@ class Compaction:
         max_tokens: int | None = None,
         turns_kept: int = TURNS_KEPT,
     ) -> None:
-        effective = int(window * EFFECTIVE)
-        response, most = max_tokens or DEFAULT_RESPONSE, effective // 4
         self._turns_kept = turns_kept if turns_kept > 1 else 1
-        self._effective = effective
-        self._response = response if response < most else most
+        self._room = room(window, max_tokens)
         self._reserved = system + tools
         self._given: Sequence[Message] | None = None
         self._seen: list[Message] = []
@@ -103,8 +109,8 @@ class Compaction:
     @property
     def budget(self) -> int:
         """How many tokens the conversation may take, as they are estimated here."""
-        room = int((self._effective - self._reserved - self._response) / self._factor)
-        return room if room > 0 else 0
+        left = int((self._room - self._reserved) / self._factor)
+        return left if left > 0 else 0
 
     def reserve(self, *, system: int, tools: int) -> None:
         """Say what else the window has to hold, when that has changed."""

@@ -109,6 +109,7 @@ class Driver:
         ask: Ask | None = None,
         spent: Spent = UNSPENT,
         above: Account | None = None,
+        first: Reply | None = None,
     ) -> None:
         self.transcript = transcript
         #: What it has used, which the run that it is a tool of pays for, too.
@@ -124,6 +125,8 @@ class Driver:
         self._brief = brief
         self._keep = keep
         self._ask = ask
+        #: What the model answered to the first request, where it was asked before.
+        self._first = first
         self._bounded = self.account.bounded
         self._compaction = Compaction(model.window, max_tokens=brief.settings.max_tokens)
         self._notices: list[str] = []
@@ -225,7 +228,9 @@ class Driver:
     async def _step(self, request: Request) -> Reply:
         account = self.account
         account.asked = self._estimated
-        if not self._listener.heard:
+        if self._first is not None:
+            reply, self._first = self._first, None
+        elif not self._listener.heard:
             reply = await self._model.reply(request)
         else:
             self.partial = ""

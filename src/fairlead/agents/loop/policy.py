@@ -40,6 +40,12 @@ class Limits:
     seconds: float | None = None
     #: Seconds for one tool; tools that watch over themselves are not held to it.
     tool_seconds: float = 120.0
+    #: Whether anything but the steps is counted. (Each run asks.)
+    bounded: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        unbounded = self.tool_calls is self.tokens is self.cost is self.seconds is None
+        object.__setattr__(self, "bounded", not unbounded)
 
 
 @dataclass(frozen=True, slots=True)
