@@ -21,6 +21,8 @@ IMPATIENCE = 3.0
 #: Answers that say: not now.
 NOT_NOW = {429, 500, 502, 503, 504}
 FULL = "has no room on its disk"
+#: The same in the words for who does not run the program.
+AWAY = "The store is not available."
 #: How often a task may lose its worker; more than a test can do to it.
 ATTEMPTS = 1000
 
@@ -178,7 +180,7 @@ class Load:
         id = (await client.ask("POST", f"{AGENT}/tasks", body))["data"]["task_id"]
         seen = [message async for message in client.follow(f"{AGENT}/tasks/{id}/events")]
         told = (await client.ask("GET", f"{AGENT}/tasks/{id}"))["data"]
-        if FULL in told.get("error", ""):  # a run that could not write something down, and says why
+        if AWAY in told.get("error", ""):  # a run that could not write something down, and says why
             self.count["failed for want of room"] += 1
         else:
             hold(told["status"] == "completed", f"task {id} is {told}")
