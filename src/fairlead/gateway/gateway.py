@@ -26,7 +26,7 @@ from fairlead.failures.gateway import (
     PayloadTooLarge,
     RateLimited,
 )
-from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route
+from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route, Served
 from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
@@ -230,8 +230,32 @@ class Gateway:
         found = self._router.find(scope["method"], _path(scope))
         self.in_flight += 1
         exchange = Exchange(self, request, _request_id(request, self.app), found, send)
+        # In one piece, as each coroutine in another is paid for at every request.
         try:
-            await self._serve(request, exchange, found, receive)
+            headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
+            try:
+                if isinstance(found, list):
+                    headers = (*headers, (b"allow", ", ".join(found).encode()))
+                    raise InvalidParam(f"This address takes {', '.join(found)}.")
+                if found is None:
+                    raise AgentNotFound("There is nothing at this address.")
+                call = await self._admitted(request, exchange, found, receive)
+                answering = found.route.handler(call)
+                answer = await (answering if found.route.raw else while_connected(answering, receive))
+            except Failure as failure:
+                await self._refuse(failure, request, found, headers, exchange)
+            except Disconnected:
+                raise
+            except Exception as exc:
+                at = f" at {found.route.name}" if isinstance(found, Match) else ""
+                report(f"The gateway failed{at}.")
+                await self._refuse(from_exception(exc), request, found, headers, exchange)
+            else:
+                if isinstance(answer, Answer):
+                    exchange.made = answer.made or made_by(answer)
+                    await _reply(answer, headers, exchange)
+                else:
+                    await self._send(answer, headers, receive, exchange)
         except Disconnected:
             pass
         finally:
@@ -240,38 +264,17 @@ class Gateway:
                 self._let_go(exchange.holder)
             exchange.ended()
 
-    async def _serve(
-        self, request: Request, exchange: Exchange, found: Match | list[str] | None, receive: Receive
+    async def _send(
+        self, answer: Frames | Content | Served, headers: Headers, receive: Receive, exchange: Exchange
     ) -> None:
-        headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
-        try:
-            if isinstance(found, list):
-                headers = (*headers, (b"allow", ", ".join(found).encode()))
-                raise InvalidParam(f"This address takes {', '.join(found)}.")
-            if found is None:
-                raise AgentNotFound("There is nothing at this address.")
-            call = await self._admitted(request, exchange, found, receive)
-            answering = found.route.handler(call)
-            answer = await (answering if found.route.raw else while_connected(answering, receive))
-        except Failure as failure:
-            await self._refuse(failure, request, found, headers, exchange)
-        except Disconnected:
-            raise
-        except Exception as exc:
-            at = f" at {found.route.name}" if isinstance(found, Match) else ""
-            report(f"The gateway failed{at}.")
-            await self._refuse(from_exception(exc), request, found, headers, exchange)
+        """Send an answer that comes piece by piece."""
+        if isinstance(answer, Frames):
+            with self.metrics.streaming():
+                await _stream(answer, headers, receive, exchange.send)
+        elif isinstance(answer, Content):
+            await _content(answer, headers, receive, exchange.send)
         else:
-            if isinstance(answer, Answer):
-                exchange.made = made_by(answer)
-                await _reply(answer, headers, exchange)
-            elif isinstance(answer, Frames):
-                with self.metrics.streaming():
-                    await _stream(answer, headers, receive, exchange.send)
-            elif isinstance(answer, Content):
-                await _content(answer, headers, receive, exchange.send)
-            else:
-                await answer.app(request.scope, receive, _adding(headers, exchange.send))
+            await answer.app(exchange.request.scope, receive, _adding(headers, exchange.send))
 
     async def _admitted(self, request: Request, exchange: Exchange, found: Match, receive: Receive) -> Call:
         """Read the request, of a caller who may make it."""
@@ -351,7 +354,11 @@ def _reply(answer: Answer, headers: Headers, exchange: Exchange) -> Awaitable[No
     data, status, more_headers, more, flat, _ = answer
     if flat and data is None:
         return exchange.whole(status, b"", [*headers, *more_headers])
-    body = encode(data if flat else {"success": True, "data": data, **more})
+    if not flat:
+        data = {"success": True, "data": data}
+        if more:
+            data |= more
+    body = encode(data)
     fixed = ((b"content-type", JSON), (b"content-length", b"%d" % len(body)))
     return exchange.whole(status, body, [*fixed, *headers, *more_headers])
 
