@@ -240,8 +240,9 @@ class Gateway:
                 if found is None:
                     raise AgentNotFound("There is nothing at this address.")
                 call = await self._admitted(request, exchange, found, receive)
-                answering = found.route.handler(call)
-                answer = await (answering if found.route.raw else while_connected(answering, receive))
+                route = found.route
+                answering = route.handler(call)
+                answer = await (answering if route.raw else while_connected(answering, receive))
             except Failure as failure:
                 await self._refuse(failure, request, found, headers, exchange)
             except Disconnected:
@@ -278,7 +279,7 @@ class Gateway:
 
     async def _admitted(self, request: Request, exchange: Exchange, found: Match, receive: Receive) -> Call:
         """Read the request, of a caller who may make it."""
-        route = found.route
+        route, params = found
         # (To look with `in`, Python first makes an error of a text's not being a number.)
         if request.scope.get("query_string", b"").find(b"%00") >= 0:
             raise InvalidParam("The query holds the character NUL, which is part of no name.")
@@ -302,7 +303,7 @@ class Gateway:
             looks = request.method == "GET"
             await self.callers.count(who, route.name, self.per_minute, looks=looks)
         if route.raw:
-            return Call(self, request, caller, found.params, exchange.request_id, receive)
+            return Call(self, request, caller, params, exchange.request_id, receive)
         try:
             check_length(request.raw.get(b"content-length", b""), route.body)
             request.body = await in_time(read_within(receive, route.body), self.patience)
@@ -312,7 +313,7 @@ class Gateway:
         except Failure:
             words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
             raise PayloadTooLarge(words) from None
-        return Call(self, request, caller, found.params, exchange.request_id)
+        return Call(self, request, caller, params, exchange.request_id)
 
     def _let_go(self, owner: str) -> None:
         left = self._held[owner] - 1
