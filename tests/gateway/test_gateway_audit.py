@@ -163,6 +163,27 @@ def test_many_lines_are_written_before_there_is_no_room(store: Store) -> None:
     assert count[0] >= 10_000
 
 
+def test_usage_counts_what_is_written_down_and_what_only_looks(store: Store) -> None:
+    clock = FixedClock()
+    audit = Audit(store, clock.time)
+    ann = Caller("ann", "k1")
+
+    async def used() -> list[dict[str, Any]]:
+        for status in (200, 429, 200):
+            audit.note(ann, "POST", "invokeAgent", status)
+        clock.move(300)
+        audit.note(ann, "POST", "invokeAgent", 200)
+        audit.note(ann, "GET", "invokeAgent", 200)
+        audit.note(None, "POST", "invokeAgent", 401)
+        await audit.flush()
+        return await audit.usage()
+
+    (told,) = asyncio.run(used())
+    assert (told["owner"], told["key_id"], told["endpoint"]) == ("ann", "k1", "invokeAgent")
+    assert (told["lately"], told["last_hour"], told["limited"]) == (2, 5, 1)
+    assert len(audit.page_now()) == 5
+
+
 def test_strangers_cannot_fill_the_log(store: Store) -> None:
     audit = Audit(store, FixedClock().time)
 

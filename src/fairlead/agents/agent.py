@@ -17,6 +17,7 @@ from fairlead.actions import policy as checks
 from fairlead.actions.binding import hints_of
 from fairlead.agents.conversations import ID_PATTERN, LONGEST_ID
 from fairlead.agents.loop.brief import Brief
+from fairlead.agents.loop.opening import Opening
 from fairlead.agents.loop.policy import Gate, Policy
 from fairlead.agents.loop.toolset import MARK, Belt
 from fairlead.agents.models.model import Model, Settings
@@ -72,6 +73,8 @@ class Agent:
         #: The one that was last asked for: an agent is mostly run in one app.
         self._worn: tuple[ref[App], int, Belt] | None = None
         self._brief: Brief | None = None
+        #: What runs began with last, and what it was made of.
+        self._opening: tuple[tuple[ref[App], int, Belt], Opening] | None = None
         given: dict[str, Any] = {
             "side_effects": "write",
             "idempotency": "non_idempotent",
@@ -131,6 +134,28 @@ class Agent:
         if worn is not None and worn[1] == app.catalogue.revision and worn[0]() is app:
             return worn[2]
         return None
+
+    def opening(self, app: App) -> Opening | None:
+        """What a run in an app begins with, where `worn` is known; the very same until something of it is changed."""
+        known, worn = self._opening, self._worn
+        if known is not None and known[0] is worn:
+            (of, revision, _), opening = known
+            brief = opening.brief
+            if (
+                revision == app.catalogue.revision
+                and of() is app
+                and opening.policy is self.policy
+                and brief.instructions is self.instructions
+                and brief.settings is self.settings
+                and brief.output is self.output
+            ):
+                return opening
+        belt = self.worn(app)
+        if belt is None or worn is None:
+            return None
+        opening = Opening(self.brief, belt, self.policy)
+        self._opening = worn, opening
+        return opening
 
     def belt(self, app: App) -> Belt:
         """What this agent may use in an app. Raises DefinitionError for a tool, or a gate's tool, that there is not."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fairlead.agents.loop import estimates
 from fairlead.agents.loop.accounts import Account
 from fairlead.agents.loop.compaction import room
+from fairlead.agents.loop.estimates import PER_MESSAGE
 from fairlead.agents.loop.policy import UNSPENT, Spent
 from fairlead.agents.models.model import Message, Model, Reply, Request
 from fairlead.failures import Failure
@@ -60,27 +61,21 @@ class Asked(Session):
 
 
 def request_of(
-    agent: Agent, app: App, name: str | Model | None, asked: Message, session: Session
+    agent: Agent, app: App, name: str | Model | None, asked: Message
 ) -> tuple[Model, Request] | None:
     """What to ask first, and which model; None where that is for the loop to find out.
 
     The loop knows what to do without room, with limits, and with few steps; and what to tell where there is no model.
     """
-    policy, belt = agent.policy, agent.worn(app)
-    limits = policy.limits
-    if (
-        belt is None
-        or agent.output is not None
-        or limits.bounded
-        or not 0 < limits.iterations > policy.warn_at
-    ):
+    opening = agent.opening(app)
+    if opening is None or not opening.plain:
         return None
     try:
         model = app.models.resolve(name)
     except Failure:
         return None
-    brief, offer = agent.brief, belt.offer(session)
-    settings = brief.settings
-    if brief.tokens + offer.tokens + estimates.message(asked) > room(model.window, settings.max_tokens):
+    settings = opening.settings
+    tokens = opening.tokens + PER_MESSAGE + estimates.text(asked.content)
+    if tokens > room(model.window, settings.max_tokens):
         return None
-    return model, Request([*brief.system, asked], offer.specs, "auto", brief.schema, settings)
+    return model, Request([*opening.system, asked], opening.specs, "auto", None, settings)

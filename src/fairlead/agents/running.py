@@ -110,7 +110,8 @@ async def _alone(agent: Agent, app: App, ctx: Context, prompt: str) -> Any:
         # Who cannot be told apart from others is refused, and not only when a tool asks who it is.
         _ = ctx.caller
     session, asked, began = Asked(ctx, agent), Message("user", prompt), app.clock.monotonic()
-    request = request_of(agent, app, _chosen(vouched) or agent.model, asked, session)
+    model = agent.model if vouched is None or "model" not in vouched else _chosen(vouched) or agent.model
+    request = request_of(agent, app, model, asked)
     if request is None:
         return await _Run(agent, app, ctx, None, None, None).go(prompt)
     kept: Keeper | None = metadata.get(TRANSCRIPT)

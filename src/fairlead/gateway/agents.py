@@ -119,12 +119,12 @@ class Agents:
         Raises:
             AgentNotFound: there is none, or none that the caller may know of.
         """
-        agent = self._remembered(id) or await self._find(id)
-        if agent is None or (caller.agents is not None and id not in caller.agents):
-            raise AgentNotFound
-        if agent.owner != caller.owner and agent.visibility == "private":
-            raise AgentNotFound
-        return agent
+        return _open_to(caller, id, self._remembered(id) or await self._find(id))
+
+    def usable_now(self, id: str, caller: Caller) -> GatewayAgent | None:
+        """The same, where it is known without asking the store. Raises AgentNotFound."""
+        agent = self._remembered(id)
+        return None if agent is None else _open_to(caller, id, agent)
 
     async def owned(self, id: str, caller: Caller) -> GatewayAgent:
         """An agent of the caller's own. Raises AgentNotFound."""
@@ -191,9 +191,11 @@ class Agents:
 
     def _remembered(self, id: str) -> GatewayAgent | None:
         known = self._known.get(id)
-        if known is None or known[1].action is not self._app.get(id):
+        if known is None:
             return None
-        return known[1] if known[0] > self._app.clock.monotonic() else None
+        until, agent = known
+        app = self._app
+        return agent if agent.action is app.get(id) and until > app.clock.monotonic() else None
 
     async def _find(self, id: str) -> GatewayAgent | None:
         known = self._remembered(id)
@@ -229,6 +231,14 @@ class Agents:
             action,
             face=_face(action),
         )
+
+
+def _open_to(caller: Caller, id: str, agent: GatewayAgent | None) -> GatewayAgent:
+    if agent is None or (caller.agents is not None and id not in caller.agents):
+        raise AgentNotFound
+    if agent.owner != caller.owner and agent.visibility == "private":
+        raise AgentNotFound
+    return agent
 
 
 def own_agents(app: App) -> list[str]:

@@ -7,9 +7,12 @@ Lines are written behind, many at once: a process that is killed loses those of 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead._json import dumps
@@ -67,8 +70,12 @@ class Line(NamedTuple):
         return told | {"time": moment.replace("+00:00", "Z"), "request_id": self.request}
 
 
-#: When, who, endpoint, status, the parts of the path, the request's id, the client's address, what was made.
-_Noted = tuple[float, "Caller | None", str, int, Mapping[str, str] | None, str, str | None, str | None]
+#: When, the owner, the key, endpoint, status, the parts of the path, the request's id, the client's address, what was
+#: made. Somebody who is not known has no owner.
+_Noted = tuple[float, str | None, str, str, int, Mapping[str, str] | None, str, str | None, str | None]
+#: Of what was noted, what makes requests alike, and when a key was used.
+_ALIKE: Final = itemgetter(1, 2, 3, 4)
+_KEY_USED: Final = itemgetter(2, 0)
 
 
 class Audit:
@@ -116,19 +123,27 @@ class Audit:
         made: str | None = None,
     ) -> None:
         """Write down a request that was answered, in a moment. None is somebody who is not known."""
-        now = self._clock()
-        if caller is not None:
-            self._count(caller, endpoint, status, now)
+        now, waiting = self._clock(), self._waiting
         if method in _LOOKS and status not in (401, 403, 429) and not self._looks:
+            if caller is not None:
+                self._count(caller, endpoint, status, now)
             return
         if caller is None:
             self._strangers += 1
-        waiting = len(self._waiting) + len(self._unwritten)
-        if waiting >= _MOST_WAITING or (caller is None and self._strangers > _MOST_STRANGERS):
+            owner, key = None, ""
+        else:
+            owner, key = caller.owner, caller.key
+        many = len(waiting)
+        if many + len(self._unwritten) >= _MOST_WAITING or (
+            caller is None and self._strangers > _MOST_STRANGERS
+        ):
             self.lost += 1
+            if caller is not None:
+                self._count(caller, endpoint, status, now)
             return
-        self._waiting.append((now, caller, endpoint, status, params, request_id, address, made))
-        if len(self._waiting) == _MANY:
+        # What waits is counted when it is written.
+        waiting.append((now, owner, key, endpoint, status, params, request_id, address, made))
+        if many + 1 == _MANY:
             self._write()
         elif self._timer is None:
             self._soon()
@@ -144,6 +159,7 @@ class Audit:
             self._timer = None
         # A line keeps its id when it is written again: it may have been written after all.
         lines = self._unwritten + [_line(each) for each in self._waiting]
+        self._count_waiting()
         self._waiting, self._unwritten = [], []
         used, self._used = self._used, {}
         usage, self._usage = self._usage, {}
@@ -205,16 +221,29 @@ class Audit:
     def _count(self, caller: Caller, endpoint: str, status: int, now: float) -> None:
         if caller.key:
             self._used[caller.key] = now
-        key = int(now // 60), caller.owner, caller.key, endpoint
+        self._add(int(now // 60), caller.owner, caller.key, endpoint, status, 1)
+        self._soon()
+
+    def _count_waiting(self) -> None:
+        """Count the requests that are to become lines, those that are alike at once."""
+        for key, at in dict(map(_KEY_USED, self._waiting)).items():
+            if key and self._used.get(key, at) <= at:
+                self._used[key] = at
+        for minute, noted in groupby(self._waiting, _minute):
+            for (owner, key, endpoint, status), requests in Counter(map(_ALIKE, noted)).items():
+                if owner is not None:
+                    self._add(minute, owner, key, endpoint, status, requests)
+
+    def _add(self, minute: int, owner: str, key_id: str, endpoint: str, status: int, requests: int) -> None:
+        key = minute, owner, key_id, endpoint
         counted = self._usage.get(key)
         if counted is None:
             if len(self._usage) >= _MOST_WAITING:
                 return
             counted = self._usage[key] = [0, 0]
-        counted[0] += 1
-        counted[1] += status == 429
-        if self._timer is None:
-            self._soon()
+        counted[0] += requests
+        if status == 429:
+            counted[1] += requests
 
     def _soon(self) -> None:
         if self._timer is None:
@@ -240,11 +269,25 @@ class Audit:
 
 def _line(noted: _Noted) -> tuple[Any, ...]:
     """The columns of a line."""
-    at, caller, endpoint, status, params, request_id, address, made = noted
+    at, owner, key, endpoint, status, params, request_id, address, made = noted
     agent, target = _about(params or {})
-    owner, key = ("", "") if caller is None else (_name(caller.owner), caller.key)
     id = _id(at) + random_id()[:8]
-    return id, at, owner, key, endpoint, agent, _short(made) or target, status, request_id, address
+    return (
+        id,
+        at,
+        _name(owner or ""),
+        key,
+        endpoint,
+        agent,
+        _short(made) or target,
+        status,
+        request_id,
+        address,
+    )
+
+
+def _minute(noted: _Noted) -> int:
+    return int(noted[0] // 60)
 
 
 def _usage_row(key: tuple[int, str, str, str], counted: list[int]) -> dict[str, Any]:

@@ -211,7 +211,8 @@ Handler = Callable[[Call], Coroutine[Any, Any, Answer | Frames | Content | Serve
 Refused = Callable[["Gateway", Request, Failure], Answer]
 
 
-class Route(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Route:
     """A method and a path with parts in braces, and what serves it. The name counts for rates and logs."""
 
     method: str

@@ -74,7 +74,8 @@ class Callers:
         #: Before whom a token names: without one, tokens and keys share their owners.
         self._prefix = prefix
         self._known: dict[str, _Known] = {}
-        #: The same by the hash of the whole header that a key came in: what it says was read before.
+        #: The same by the hash of the whole header that a key came in: what it says was read before. (Nobody keeps this
+        #: hash, so it is the one that is made soonest.)
         self._headers: dict[bytes, _Known] = {}
         self._purses: dict[tuple[str, str], _Purse] = {}
         self._rates: DurableRates | None = None
@@ -89,12 +90,14 @@ class Callers:
         header = request.raw.get(b"authorization")
         if header is None:
             return None
-        known = self._headers.get(hashlib.sha256(header).digest())
-        if known is None or known[0] < self._app.clock.monotonic():
+        known = self._headers.get(hashlib.blake2b(header).digest())
+        if known is None:
             return None
-        if known[1] is not None and known[1] <= self._app.clock.time():
+        until, expires, caller = known
+        clock = self._app.clock
+        if until < clock.monotonic() or (expires is not None and expires <= clock.time()):
             return None
-        return known[2]
+        return caller
 
     async def of(self, request: Request, *, of_agent: bool = False) -> Caller:
         """Who makes this request. Keys of an agent's own open some addresses only.
@@ -137,7 +140,7 @@ class Callers:
         if known is not None:
             if len(self._headers) >= _MOST:
                 self._headers.clear()
-            self._headers[hashlib.sha256(header).digest()] = known
+            self._headers[hashlib.blake2b(header).digest()] = known
         if era != self._era:
             self._headers.clear()
 

@@ -35,11 +35,11 @@ class Exchange:
         "_began",
         "_found",
         "_gateway",
-        "_request",
         "_send",
         "caller",
         "holder",
         "made",
+        "request",
         "request_id",
         "status",
     )
@@ -48,7 +48,7 @@ class Exchange:
         self, gateway: Gateway, request: Request, request_id: str, found: Match | list[str] | None, send: Send
     ) -> None:
         self._gateway = gateway
-        self._request = request
+        self.request = request
         self.request_id = request_id
         self._found = found if isinstance(found, Match) else None
         self._send = send
@@ -75,17 +75,24 @@ class Exchange:
 
     def ended(self) -> None:
         """Count it and write it down."""
-        gateway, found, request, caller = self._gateway, self._found, self._request, self.caller
-        endpoint = NOWHERE if found is None else found.route.name
-        gateway.metrics.request(endpoint, self.status, gateway.app.clock.monotonic() - self._began)
-        if found is None or not found.route.counted:
+        gateway, found, status = self._gateway, self._found, self.status
+        took = gateway.app.clock.monotonic() - self._began
+        if found is None:
+            gateway.metrics.request(NOWHERE, status, took)
+            return
+        route, params = found
+        gateway.metrics.request(route.name, status, took)
+        if not route.counted:
             return  # what comes many times a second says nothing
+        request, caller = self.request, self.caller
+        if caller is not None and not caller.owner:
+            caller = None
         gateway.audit.note(
-            caller if caller is not None and caller.owner else None,
-            request.method,
-            endpoint,
-            self.status,
-            found.params,
+            caller,
+            request.scope["method"],
+            route.name,
+            status,
+            params,
             self.request_id,
             request.client,
             self.made,

@@ -26,7 +26,7 @@ from fairlead.failures.gateway import (
     PayloadTooLarge,
     RateLimited,
 )
-from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route
+from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route, Served
 from fairlead.gateway.callers import Callers, origin
 from fairlead.gateway.exchange import Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
@@ -230,8 +230,33 @@ class Gateway:
         found = self._router.find(scope["method"], _path(scope))
         self.in_flight += 1
         exchange = Exchange(self, request, _request_id(request, self.app), found, send)
+        # In one piece, as each coroutine in another is paid for at every request.
         try:
-            await self._serve(request, exchange, found, receive)
+            headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
+            try:
+                if isinstance(found, list):
+                    headers = (*headers, (b"allow", ", ".join(found).encode()))
+                    raise InvalidParam(f"This address takes {', '.join(found)}.")
+                if found is None:
+                    raise AgentNotFound("There is nothing at this address.")
+                call = await self._admitted(request, exchange, found, receive)
+                route = found.route
+                answering = route.handler(call)
+                answer = await (answering if route.raw else while_connected(answering, receive))
+            except Failure as failure:
+                await self._refuse(failure, request, found, headers, exchange)
+            except Disconnected:
+                raise
+            except Exception as exc:
+                at = f" at {found.route.name}" if isinstance(found, Match) else ""
+                report(f"The gateway failed{at}.")
+                await self._refuse(from_exception(exc), request, found, headers, exchange)
+            else:
+                if isinstance(answer, Answer):
+                    exchange.made = answer.made or made_by(answer)
+                    await _reply(answer, headers, exchange)
+                else:
+                    await self._send(answer, headers, receive, exchange)
         except Disconnected:
             pass
         finally:
@@ -240,42 +265,21 @@ class Gateway:
                 self._let_go(exchange.holder)
             exchange.ended()
 
-    async def _serve(
-        self, request: Request, exchange: Exchange, found: Match | list[str] | None, receive: Receive
+    async def _send(
+        self, answer: Frames | Content | Served, headers: Headers, receive: Receive, exchange: Exchange
     ) -> None:
-        headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
-        try:
-            if isinstance(found, list):
-                headers = (*headers, (b"allow", ", ".join(found).encode()))
-                raise InvalidParam(f"This address takes {', '.join(found)}.")
-            if found is None:
-                raise AgentNotFound("There is nothing at this address.")
-            call = await self._admitted(request, exchange, found, receive)
-            answering = found.route.handler(call)
-            answer = await (answering if found.route.raw else while_connected(answering, receive))
-        except Failure as failure:
-            await self._refuse(failure, request, found, headers, exchange)
-        except Disconnected:
-            raise
-        except Exception as exc:
-            at = f" at {found.route.name}" if isinstance(found, Match) else ""
-            report(f"The gateway failed{at}.")
-            await self._refuse(from_exception(exc), request, found, headers, exchange)
+        """Send an answer that comes piece by piece."""
+        if isinstance(answer, Frames):
+            with self.metrics.streaming():
+                await _stream(answer, headers, receive, exchange.send)
+        elif isinstance(answer, Content):
+            await _content(answer, headers, receive, exchange.send)
         else:
-            if isinstance(answer, Answer):
-                exchange.made = made_by(answer)
-                await _reply(answer, headers, exchange)
-            elif isinstance(answer, Frames):
-                with self.metrics.streaming():
-                    await _stream(answer, headers, receive, exchange.send)
-            elif isinstance(answer, Content):
-                await _content(answer, headers, receive, exchange.send)
-            else:
-                await answer.app(request.scope, receive, _adding(headers, exchange.send))
+            await answer.app(exchange.request.scope, receive, _adding(headers, exchange.send))
 
     async def _admitted(self, request: Request, exchange: Exchange, found: Match, receive: Receive) -> Call:
         """Read the request, of a caller who may make it."""
-        route = found.route
+        route, params = found
         # (To look with `in`, Python first makes an error of a text's not being a number.)
         if request.scope.get("query_string", b"").find(b"%00") >= 0:
             raise InvalidParam("The query holds the character NUL, which is part of no name.")
@@ -299,7 +303,7 @@ class Gateway:
             looks = request.method == "GET"
             await self.callers.count(who, route.name, self.per_minute, looks=looks)
         if route.raw:
-            return Call(self, request, caller, found.params, exchange.request_id, receive)
+            return Call(self, request, caller, params, exchange.request_id, receive)
         try:
             check_length(request.raw.get(b"content-length", b""), route.body)
             request.body = await in_time(read_within(receive, route.body), self.patience)
@@ -309,7 +313,7 @@ class Gateway:
         except Failure:
             words = f"The request's body is longer than {route.body} bytes. Upload large content as a file."
             raise PayloadTooLarge(words) from None
-        return Call(self, request, caller, found.params, exchange.request_id)
+        return Call(self, request, caller, params, exchange.request_id)
 
     def _let_go(self, owner: str) -> None:
         left = self._held[owner] - 1
@@ -351,7 +355,11 @@ def _reply(answer: Answer, headers: Headers, exchange: Exchange) -> Awaitable[No
     data, status, more_headers, more, flat, _ = answer
     if flat and data is None:
         return exchange.whole(status, b"", [*headers, *more_headers])
-    body = encode(data if flat else {"success": True, "data": data, **more})
+    if not flat:
+        data = {"success": True, "data": data}
+        if more:
+            data |= more
+    body = encode(data)
     fixed = ((b"content-type", JSON), (b"content-length", b"%d" % len(body)))
     return exchange.whole(status, body, [*fixed, *headers, *more_headers])
 

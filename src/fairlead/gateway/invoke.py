@@ -25,8 +25,9 @@ MOST_ATTACHMENTS: Final = 16
 
 
 async def invoke_agent(call: Call) -> Answer | Frames:
-    agent = await call.gateway.agents.usable(call.id("agentId"), call.caller)
-    gateway, body = call.gateway, call.json()
+    gateway, id, caller = call.gateway, call.id("agentId"), call.caller
+    agent = gateway.agents.usable_now(id, caller) or await gateway.agents.usable(id, caller)
+    body = call.json()
     turn = turn_of(call, agent, body)
     if body.get("attachments") is not None:
         turn = turn._replace(attachments=await files_of(call, body))
@@ -37,7 +38,7 @@ async def invoke_agent(call: Call) -> Answer | Frames:
     if body.get("idempotency_key") is not None:
         key = keyed(gateway, turn)
         again = await key.claimed()
-    if again is None and not agent.online(gateway.app.wall()):
+    if again is None and agent.action is None and not agent.online(gateway.app.wall()):
         offline = sentinel("AgentOffline")
         if key is not None:
             await key.settled(Ended(failure=offline))
@@ -113,6 +114,10 @@ def frame(told: Any) -> bytes:
 def turn_of(call: Call, agent: GatewayAgent, body: dict[str, Any]) -> Turn:
     """What a body asks of an agent, but for the files that come with it. Raises the gateway's failures."""
     message = text_of(body, "message")
+    if len(body) == 1:  # words alone, as most are
+        return Turn(
+            agent, call.caller, message, turns.new_context(), False, new_id(), {}, (), LONGEST_WAIT / 1000
+        )
     given = context_of(body)
     return Turn(
         agent,

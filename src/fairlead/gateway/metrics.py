@@ -55,7 +55,8 @@ class GatewayMetrics:
         found = self._endpoints.get(endpoint)
         if found is None:
             found = self._endpoints[endpoint] = _Endpoint()
-        found.statuses[status] = found.statuses.get(status, 0) + 1
+        statuses = found.statuses
+        statuses[status] = statuses.get(status, 0) + 1
         found.seconds += seconds
         found.buckets[bisect_left(BUCKETS, seconds)] += 1
 
@@ -74,7 +75,8 @@ class GatewayMetrics:
             if len(self._agents) >= _MOST_AGENTS:
                 agent = _OTHER
             self._agents.add(agent)
-        self._turns[agent, outcome] = self._turns.get((agent, outcome), 0) + 1
+        turns, key = self._turns, (agent, outcome)
+        turns[key] = turns.get(key, 0) + 1
 
     async def stored(self) -> Mapping[str, Mapping[str, int]]:
         """What the store says: tasks by state, tasks that wait by queue, deliveries by status."""

@@ -10,9 +10,10 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from fairlead._json import dumps, loads
+from fairlead._json import dumps, encode, loads
 from fairlead.agents.conversations import read, redacted, restore, spell
 from fairlead.agents.models.model import Message
 from fairlead.failures import Failure, Kind
@@ -48,6 +49,9 @@ _PATIENCE: Final = 1.0
 #: Seconds that anybody waits for the store to take what is to be recorded.
 _STORE_PATIENCE: Final = 10.0
 
+
+#: Owners as every database can keep them. There are few.
+_owner: Final = lru_cache(writable)
 
 #: A record as it is entered: the task's id, the agent's, the owner, when it was begun, that it is not open, and
 #: all that is told of it.
@@ -213,10 +217,11 @@ class Recorder:
         turn = record.turn
         try:
             told = _told(record, self._app.redactor)
-            spelled = dumps(told)
-            if "\\u0000" in spelled:
-                spelled = dumps(_writable(told))
-            return record.id, turn.agent.id, writable(turn.caller.owner), record.begun, 0, spelled
+            spelled = encode(told)
+            # (To look with `in`, Python first makes an error of a text's not being a number.)
+            if spelled.find(b"\\u0000") >= 0:
+                spelled = encode(_writable(told))
+            return record.id, turn.agent.id, _owner(turn.caller.owner), record.begun, 0, spelled.decode()
         except Exception:
             report("An invoke could not be recorded.")
             return None
@@ -261,8 +266,8 @@ async def whole(gateway: Gateway, turn: Turn) -> Ended:
 
 def _told(record: Record, redactor: Any) -> dict[str, Any]:
     """A turn as it is kept."""
-    turn = record.turn
-    state, words = _ended(record.last)
+    turn, last = record.turn, record.last
+    state, words = _ended(last)
     told: dict[str, Any] = {
         "message": redactor.text(turn.message),
         "message_id": turn.message_id,
@@ -275,7 +280,7 @@ def _told(record: Record, redactor: Any) -> dict[str, Any]:
         told["metadata"] = dict(turn.metadata)
     if turn.about:
         told["about"] = dict(turn.about)
-        told["usage"] = None if record.last is None else record.last.usage
+        told["usage"] = None if last is None else last.usage
     if turn.attachments:
         told["attachments"] = [dict(each) for each in turn.attachments]
     if not turn.continued and record.said is not None and not _plain(record, words):
@@ -286,12 +291,13 @@ def _told(record: Record, redactor: Any) -> dict[str, Any]:
 
 def _plain(record: Record, words: str) -> bool:
     """Whether what was said is the question and the answer, and nothing else."""
-    said = record.said or []
-    if len(said) != 2 or any((record.state or {}).values()):
+    said, state = record.said, record.state
+    if said is None or len(said) != 2 or (state and any(state.values())):
         return False
     asked, reply = said
-    alone = not (reply.calls or reply.reasoning or reply.kept) and reply.role == "assistant"
-    return alone and asked.content == record.turn.message and reply.content == words
+    if reply.calls or reply.reasoning or reply.kept or reply.role != "assistant":
+        return False
+    return asked.content == record.turn.message and reply.content == words
 
 
 def _ended(last: Ended | None) -> tuple[str, str]:

@@ -487,7 +487,7 @@ class _Belt(Belt):
         named = (each.parameters for each in self._foreign if each.name == name)
         return frozenset().union(*map(declared_secrets, named))
 
-    def offer(self, session: Session) -> Offer:
+    def offer(self, session: Session | None) -> Offer:
         offer = super().offer(session)
         if not self._foreign:
             return offer

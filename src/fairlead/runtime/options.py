@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 from fairlead.actions import Action, Retry
 from fairlead.actions.policy import near_miss
@@ -34,7 +34,7 @@ class InvokeOptions(TypedDict, total=False):
     _channel: Channel | None
 
 
-_KNOWN = frozenset(InvokeOptions.__annotations__)
+KNOWN = frozenset(InvokeOptions.__annotations__)
 #: Options that bound a call.
 LIMITS = frozenset({"signal", "timeout", "deadline", "retry"})
 #: What a context is told, and as what it keeps it.
@@ -46,13 +46,10 @@ _KEPT = {
 }
 
 
-def refuse_unknown(options: InvokeOptions) -> None:
-    """Refuse, as a function does, what is no option."""
-    if not _KNOWN.issuperset(options):
-        name = min(options.keys() - _KNOWN)
-        raise TypeError(
-            f"invoke() got an unexpected keyword argument {name!r}.{near_miss(name, sorted(_KNOWN))}"
-        )
+def refuse_unknown(options: InvokeOptions) -> NoReturn:
+    """Refuse, as a function does, what is no option: one at least is not."""
+    name = min(options.keys() - KNOWN)
+    raise TypeError(f"invoke() got an unexpected keyword argument {name!r}.{near_miss(name, sorted(KNOWN))}")
 
 
 def pass_on(context: Context, options: InvokeOptions) -> None:

@@ -31,7 +31,7 @@ from fairlead.runtime.idempotency import FRESH, IdempotencyStore
 from fairlead.runtime.identity import LONGEST_KEY, caller_of, shortened
 from fairlead.runtime.keys import Keys
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, timeless
-from fairlead.runtime.options import LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
+from fairlead.runtime.options import KNOWN, LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
 from fairlead.runtime.redaction import for_callers, redacted, redactor_of
@@ -198,7 +198,7 @@ class Runtime:
         **options: Unpack[InvokeOptions],
     ) -> Coroutine[Any, Any, Result]:
         """Call an action; the result tells how it ended. Time limits are in seconds."""
-        if options:
+        if options and not KNOWN.issuperset(options):
             refuse_unknown(options)
         try:
             plan = self._plans.get(action) or self._plan(action)

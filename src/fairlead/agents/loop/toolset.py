@@ -98,8 +98,8 @@ class Belt:
         #: What was last asked for, and its offer: most runs are shown the very same.
         self._last: tuple[tuple[Action[..., Any], ...] | None, Offer] = None, Offer(())
 
-    def offer(self, session: Session) -> Offer:
-        """What a model is to be told of now; the very same until something changes."""
+    def offer(self, session: Session | None) -> Offer:
+        """What a model is to be told of now, at first where there is no session; the very same until that changes."""
         shown = self._box.offered(session)
         known, offer = self._last
         if known is shown:

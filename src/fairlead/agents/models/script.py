@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -86,11 +86,13 @@ class ScriptModel(Model):
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def reply(self, request: Request) -> Reply:
-        turn = await self._next(request)
+        written = self._begun(request)
+        # A function that gives a whole reply at once has nothing to wait for.
+        turn = written if type(written) is Reply else await self._next(written, request)
         return self._whole(turn) if isinstance(turn, Turn) else turn
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        turn = await self._next(request)
+        turn = await self._next(self._begun(request), request)
         if turn.reasoning:
             yield Delta(reasoning=turn.reasoning)
         pieces = turn.pieces if isinstance(turn, Turn) else ()
@@ -105,13 +107,16 @@ class ScriptModel(Model):
             self._waiting.append((count, arrived))
             await arrived
 
-    async def _next(self, request: Request) -> Turn | Reply:
+    def _begun(self, request: Request) -> Any:
+        """What is written for a request, or what the function gave that writes for all of them."""
         self._note(request)
-        written: Any = self._written(request) if self._always is None else self._always
+        return self._written(request) if self._always is None else self._always(request)
+
+    async def _next(self, written: Any, request: Request) -> Turn | Reply:
+        if self._always is not None:
+            written = await _settled(written)
         while callable(written):
-            written = written(request)
-            if not isinstance(written, Reply | Turn | str) and inspect.isawaitable(written):
-                written = await _settled(written)
+            written = await _settled(written(request))
         turn = _turn(written)
         if isinstance(turn, Turn) and turn.after is not None:
             await turn.after.wait()
@@ -153,8 +158,10 @@ class ScriptModel(Model):
         return f"call_{self._calls}"
 
 
-async def _settled(awaited: Awaitable[Any]) -> Any:
-    return await awaited
+async def _settled(given: Any) -> Any:
+    """What a function gave, once it is there."""
+    waits = not isinstance(given, Reply | Turn | str) and inspect.isawaitable(given)
+    return await given if waits else given
 
 
 def _turn(written: Any) -> Turn | Reply:
