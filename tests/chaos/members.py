@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,12 +59,21 @@ class DistantPostgres(Postgres):
         with (self.data / "pg_hba.conf").open("a") as rules:
             rules.write("host all all all trust\n")
 
+    #: When there was room on the disk again.
+    _drained = float("-inf")
+
     def fill(self) -> None:
         """Leave no room on the disk."""
+        self._drained = float("inf")
         fill(self.data)
 
     def drain(self) -> None:
         (self.data / "ballast").unlink(missing_ok=True)
+        self._drained = time.monotonic()
+
+    def was_full_since(self, moment: float) -> bool:
+        """Whether the disk was full at any time since then, by the monotonic clock."""
+        return self._drained >= moment
 
 
 class DistantNats(Nats):

@@ -121,7 +121,7 @@ async def _open(tasks: Tasks, app: App) -> list[Any]:
 
 async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> str:
     tasks = Tasks(app, app.store, bus=open_bus(app.store, app.clock, fleet.bus))
-    load = Load(fleet.gateways, key, tasks)
+    load = Load(fleet.gateways, key, tasks, fleet.postgres.was_full_since)
     reviving = asyncio.ensure_future(revive(fleet))
     working = asyncio.ensure_future(load.run())
     playing = asyncio.ensure_future(play(fleet, load, rounds, seed))

@@ -43,8 +43,8 @@ def main() -> int:
             print(f"{connections()} connections")
             fleet.network.cut("worker0", "database")
             worker.kill()
-            # A silent line is given up soon; one that was being opened has not said how soon, and has a minute.
-            until(lambda: connections() == 0, "the database still has connections", 90)
+            # A silent line is given up after 30 seconds: 15 of silence, and three questions, 5 seconds each.
+            until(lambda: connections() == 0, f"the database still has {connections()} connections", 45)
     finally:
         fleet.remove()
         shutil.rmtree(folder, ignore_errors=True)
