@@ -12,7 +12,7 @@ from uuid import UUID
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -293,6 +293,10 @@ def test_what_a_validator_accepts_fits(schema: dict[str, Any], value: Any) -> No
 
 @settings(quick, max_examples=300)
 @given(schema=SCHEMAS, value=VALUES)
+@example(
+    schema={"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "required": ["a"]}]},
+    value={"0": {}},
+)
 def test_repair_is_idempotent(schema: dict[str, Any], value: Any) -> None:
     mended, _ = repair(value, schema)
 

@@ -186,7 +186,7 @@ class _Mender:
             mended = self._mend(value, place.down(branch))
             if self._fits(mended, place.schema):
                 met.append((mended, self._notes))
-            elif self._notes:
+            elif self._notes and not _turned(value, mended):
                 changed.append((mended, self._notes))
         self._notes = notes
         # When no branch can be met, one that can at least be come nearer to gives the better error.
@@ -194,7 +194,9 @@ class _Mender:
         if not found or not all(same(mended, found[0][0]) for mended, _ in found):
             return value
         self._notes += found[0][1]
-        return found[0][0]
+        mended = found[0][0]
+        # What a text was found to hold, another branch may make more of.
+        return mended if met else self._mend_union(mended, place, keyword)
 
     def _allows_text(self, schema: Any, depth: int = 0) -> bool:
         """Whether a text may stand here, other than one of a few listed ones."""
@@ -356,6 +358,11 @@ class _Mender:
 
 def _has(schema: Any, *keywords: str) -> bool:
     return isinstance(schema, dict) and any(keyword in schema for keyword in keywords)
+
+
+def _turned(value: Any, mended: Any) -> bool:
+    """Whether an object became an array, or the other way round: the other branches would turn it back."""
+    return isinstance(value, list | dict) and type(mended) is not type(value)
 
 
 def _options(schema: dict[str, Any]) -> list[Any] | None:
