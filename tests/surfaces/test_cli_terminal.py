@@ -184,6 +184,16 @@ def test_json_is_utf_8_whatever_the_locale(program: Program, spawn: Spawn) -> No
     assert "Grüße" in out
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:surrogateescape"])
+def test_text_from_a_pipe_is_utf_8_whatever_the_locale(program: Program, encoding: str) -> None:
+    source = "@app.action\nasync def echo(text: str) -> str:\n    'Echo.'\n    return text\n"
+    command = [sys.executable, str(program(source)), "echo", "--text", "-"]
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    for sent, code, told in (("Grüße".encode(), 0, '"data": "Grüße"'), (b"\xff\xfe", 2, '"invalid_value"')):
+        done = subprocess.run(command, input=sent, env=env, capture_output=True, check=False)
+        assert (done.returncode, told in done.stdout.decode()) == (code, True)
+
+
 def test_python_m_fairlead_is_the_same_program(program: Program) -> None:
     path = program(IMPORT)
     command = [sys.executable, "-m", "fairlead", "--app", str(path), "load", "--output", "text"]
