@@ -113,7 +113,7 @@ class Program:
         """
         if self._app is not None:
             return self._app
-        directory = os.getcwd()
+        directory = _here()
         place = self._place(directory)
         if place is None or (place.guessed and not guess):
             return None
@@ -155,7 +155,7 @@ class Program:
                     Kind.invalid_input, "Other processes cannot find the app: no module has it by a name."
                 )
             return home
-        place = self._place(os.getcwd())
+        place = self._place(_here())
         if place is None:
             raise locate.not_found()
         return place.target
@@ -364,6 +364,14 @@ def _uncollected() -> Iterator[None]:
         gc.freeze()
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*before)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as exc:
+        message = f"The working directory cannot be read: {exc.strerror}. Change to one that exists."
+        raise Failure(Kind.misconfigured, message, cause=exc) from exc
 
 
 def _compiled(action: Action[..., Any]) -> Action[..., Any]:
