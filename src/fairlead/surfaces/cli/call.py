@@ -40,7 +40,7 @@ class Call:
         self._live = Live(self._console, request.verbose)
         self._form = outcome.form
         self._chunks: list[Any] = []
-        self._unread: BrokenPipeError | None = None
+        self._unread: OSError | None = None
         #: Shows what an agent says and does.
         self._screen: Screen | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -168,17 +168,17 @@ class Call:
             return
         try:
             self._talking().event(event)
-        except BrokenPipeError as exc:
+        except OSError as exc:
             self._unread = exc
             signal.cancel("Nobody reads the output any more.")
 
     def _write(self, line: str, signal: Signal) -> None:
-        """Write a line of a running action; when nobody reads it any more, the action is cancelled in order."""
+        """Write a line of a running action; when nobody gets it any more, the action is cancelled in order."""
         if self._unread is not None:
             return
         try:
             self._console.write(line + "\n")
-        except BrokenPipeError as exc:
+        except OSError as exc:
             self._unread = exc
             signal.cancel("Nobody reads the output any more.")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli import locate
 from fairlead.surfaces.cli.builtin import BUILTINS, GROUPS
-from fairlead.surfaces.cli.console import Console
+from fairlead.surfaces.cli.console import RED, Console, Unwritable
 from fairlead.surfaces.cli.hints import misuse, near_miss, wrong_option
 from fairlead.surfaces.cli.identity import Identity, local
 from fairlead.surfaces.cli.start import Start
@@ -94,16 +94,24 @@ class Program:
     def run(self, argv: Sequence[str]) -> int:
         """Run a command to its exit code."""
         try:
+            return self._run(argv)
+        except BrokenPipeError:
+            self.console.abandon_stdout()
+            return _BROKEN_PIPE
+        except Unwritable as exc:
+            self.console.abandon_stdout()
+            self.console.say(f"{self.console.err('error:', RED)} {exc}")
+            return 1
+        except KeyboardInterrupt:
+            self.console.say("")
+            return 130
+
+    def _run(self, argv: Sequence[str]) -> int:
+        try:
             code = self._completed(argv)
             return self._dispatch(list(argv)) if code is None else code
         except Failure as failure:
             return self._refuse(failure)
-        except BrokenPipeError:
-            self.console.abandon_stdout()
-            return _BROKEN_PIPE
-        except KeyboardInterrupt:
-            self.console.say("")
-            return 130
 
     def find_app(self, *, whole: bool = True, guess: bool = True) -> App | None:
         """The app, or None when nothing says where it is. Raises Failure when it cannot be had.
