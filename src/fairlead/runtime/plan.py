@@ -209,7 +209,7 @@ async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any,
                 await channel.put({"type": "chunk", "data": data})
     finally:
         await chunks.aclose()
-    return items
+    return _gathered(items, context)
 
 
 def _sync_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
@@ -227,7 +227,12 @@ def _sync_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, contex
                 channel.put_blocking({"type": "chunk", "data": data})
     finally:
         chunks.close()
-    return items
+    return _gathered(items, context)
+
+
+def _gathered(items: list[Any] | None, context: Context) -> list[Any] | None:
+    """What a generator gave in the end: who heard each item gets none again, and who heard none, that there is none."""
+    return [] if items is None and not context.chunks else items
 
 
 def _wrapped(body: Body, middleware: Sequence[Middleware], action: Action[..., Any]) -> Body:
