@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
 
 from fairlead import App, Context
 from fairlead.runtime import Clock
@@ -148,6 +151,47 @@ async def test_a_session_is_asked_while_the_action_waits(talk: Connect, revision
     assert question["message"] == "Which colour?"
     assert question["requestedSchema"]["properties"]["colour"]["enum"] == ["red", "blue"]
     assert client.asked[1]["params"]["systemPrompt"] == "Be brief."
+
+
+class Finish(Enum):
+    oil = "oil"
+    wax = "wax"
+
+
+class Order(BaseModel):
+    finish: Finish | None = None
+    boards: Annotated[int, Field(ge=1)] | None = None
+    until: date | None = None
+    number: UUID | None = None
+    urgent: bool = False
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", NEWEST])
+async def test_a_form_has_only_fields_that_the_protocol_knows(talk: Connect, revision: str) -> None:
+    from mcp_types._v2025_11_25 import PrimitiveSchemaDefinition
+
+    app = App("x")
+
+    @app.action
+    async def order(ctx: Context) -> str:
+        """Ask for an order."""
+        given = (await behind(ctx).elicit("What?", Order)).content
+        return f"{given.finish} {given.boards} {given.urgent}"
+
+    client = await talk(app, revision, capabilities=EVERYTHING)
+    accepted = {"action": "accept", "content": {"boards": 2}}
+    client.says["elicitation/create"] = lambda params: {"result": accepted}
+    said = await client.call("order")
+    if revision == NEWEST:
+        [asked] = said["inputRequests"].values()
+        form = asked["params"]["requestedSchema"]
+    else:
+        form = client.asked[0]["params"]["requestedSchema"]
+        assert said["content"][0]["text"] == "None 2 False"
+    for field in form["properties"].values():
+        TypeAdapter[Any](PrimitiveSchemaDefinition).validate_python(field)
+    assert form["properties"]["boards"] == {"type": "integer", "minimum": 1}
+    assert form["properties"]["finish"] == {"type": "string", "enum": ["oil", "wax"]}
 
 
 @pytest.mark.parametrize(
