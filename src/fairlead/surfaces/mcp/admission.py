@@ -62,7 +62,9 @@ class Admission:
             return
         if not self._guard.allows(key[1], key[2]):
             raise Refusal(403, RpcError(INVALID_REQUEST, "This Host or Origin is not let in."))
-        if key[0] == "POST" and WELL_KNOWN not in scope["path"]:
+        if key[0] == "POST":
+            if WELL_KNOWN in scope["path"]:
+                return  # refused for its method; its types are not looked at, so it is no precedent
             _check_types(key[3], key[4])
         if len(self._good) < _MOST:
             self._good.add(key)
