@@ -412,6 +412,15 @@ async def test_credentials_are_secrets_that_no_input_can_change(url: str) -> Non
     assert (told["headers"]["x-key"], told["headers"]["x-other"]) == ("value of key", "o")
 
 
+@pytest.mark.parametrize("spelled", ["Cookie", "cookie"])
+async def test_a_cookie_that_was_given_stands_alone(url: str, spelled: str) -> None:
+    given = document(parameters=[parameter("session", "cookie"), parameter("q", "query")])
+    (action,) = openapi_tools(given, base_url=url, headers={spelled: "session=mine"})
+    assert list(action.input.json_schema["properties"]) == ["q"]
+    told = await call(url, given, {"q": "1"}, headers={spelled: "session=mine", "accept": "text/x"})
+    assert (told["headers"]["cookie"], told["headers"]["accept"]) == ("session=mine", "text/x")
+
+
 async def test_an_app_gives_its_secrets_to_its_apis(url: str, tmp_path: Path) -> None:
     store = open_store(url=f"sqlite:///{tmp_path}/app.db")
     await Secrets(store).set("key", "hunter2")

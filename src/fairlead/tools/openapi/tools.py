@@ -117,9 +117,12 @@ class OpenApi:
     async def _call(self, operation: Operation, takes: Takes, input: Mapping[str, Any], ctx: Context) -> Any:
         request = takes.request(input)
         fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self.base_url}")
-        headers = {"Accept": "application/json, */*;q=0.5", **request.headers, **fixed}
+        headers = {"Accept": "application/json, */*;q=0.5", **request.headers}
         if ctx.idempotency_key is not None and operation.method not in _READS:
             headers.setdefault("Idempotency-Key", ctx.idempotency_key)
+        # What the developer gave stands for what has the same name, however either is spelled.
+        given = {key.lower() for key in fixed}
+        headers = {**{key: value for key, value in headers.items() if key.lower() not in given}, **fixed}
         url = self.base_url + request.path + (f"?{request.query}" if request.query else "")
         name = ctx.action.name
         status, answered, body = await self._sent(operation.method.upper(), url, headers, request.body, name)
