@@ -73,6 +73,12 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             status, out = 204, b""
         case ["broken"]:
             out = b"{"
+        case ["nan"]:
+            out = b'{"a": NaN}'
+        case ["deep"]:
+            out = b"[" * 100_000 + b"]" * 100_000
+        case ["packed"]:
+            more = [(b"content-encoding", b"gzip")]
         case ["large"]:
             out = b'"' + b"x" * (17 * 1024 * 1024) + b'"'
         case ["away"]:
@@ -362,9 +368,10 @@ async def test_a_status_becomes_a_kind_with_the_words_of_the_api(url: str, statu
     assert raised.value.details == {"status": status}
 
 
-async def test_an_answer_that_is_not_what_it_says_is_the_apis_fault(url: str) -> None:
+@pytest.mark.parametrize("path", ["/broken", "/nan", "/deep", "/packed"])
+async def test_an_answer_that_is_not_what_it_says_is_the_apis_fault(url: str, path: str) -> None:
     with pytest.raises(Failure) as raised:
-        await call(url, document("/broken"), {})
+        await call(url, document(path), {})
     assert raised.value.kind is Kind.upstream
 
 

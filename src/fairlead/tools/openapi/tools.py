@@ -143,6 +143,9 @@ class OpenApi:
                         url = self._next(method, response, name)
         except httpx.TimeoutException as error:
             raise Failure(Kind.timeout, f"{name!r} got no answer in time.", cause=error) from error
+        except httpx.DecodingError as error:
+            words = f"{name!r} answered with what cannot be unpacked as its Content-Encoding says."
+            raise Failure(Kind.upstream, words, cause=error) from error
         except httpx.TransportError as error:
             words = f"{name!r} did not reach {urlsplit(self.base_url).netloc}: {type(error).__name__}."
             raise Failure(Kind.unavailable, words, cause=error) from error
