@@ -182,8 +182,12 @@ def _base(url: str | None) -> str:
         raise Failure(
             Kind.misconfigured, "The OpenAPI document does not say where the API is. Pass base_url=."
         )
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:
+        good = False
+    if not good:
         raise Failure(Kind.misconfigured, "base_url must be like https://host/path, with nothing behind it.")
     return url.rstrip("/")
 
@@ -207,7 +211,8 @@ def _output(document: Document, operation: Operation) -> Any:
     for status, each in responses.items() if isinstance(responses, Mapping) else ():
         if not str(status).startswith("2"):
             continue
-        content = (document.resolved(each) or {}).get("content")
+        known = document.resolved(each)
+        content = known.get("content") if isinstance(known, Mapping) else None
         media = content.get("application/json") if isinstance(content, Mapping) else None
         if isinstance(media, Mapping) and "schema" in media:
             return Shapes(document, request=False).whole(media["schema"])
