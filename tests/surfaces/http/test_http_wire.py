@@ -187,6 +187,7 @@ def test_other_hosts_are_turned_away_where_hosts_are_named(open_site: Open) -> N
         {"cors": {"origins": ["*"], "credentials": True}},
         {"keep_alive": -1},
         {"cors": "nonsense"},
+        {"cors": "https://*.example.com"},
     ],
 )
 def test_a_wrong_option_is_refused_when_the_app_is_made(harbour: Any, options: dict[str, Any]) -> None:

@@ -212,8 +212,8 @@ def _cors(given: object) -> Cors | None:
 
 def _origin(given: str) -> str:
     scheme, separator, rest = given.partition("://")
-    if given != "*" and (not scheme or not separator or not rest or "/" in rest):
+    if given != "*" and (not scheme or not separator or not rest or "/" in rest or "*" in given):
         raise DefinitionError(
-            f"{_OWNER}: an origin is a scheme and a host, such as 'https://app.example.com', not {given!r}."
+            f"{_OWNER}: an origin is a scheme and a whole host, such as 'https://app.example.com', not {given!r}."
         )
     return given.lower()
