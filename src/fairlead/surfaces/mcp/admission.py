@@ -42,12 +42,13 @@ class Admission:
         origins: Iterable[str] | None,
         oauth: ProtectedResource | None,
         path: str,
+        pages: Iterable[str] = (),
     ) -> None:
         self._server = server
         self._resolvers = (resolve_context,) if callable(resolve_context) else tuple(resolve_context or ())
         if oauth is not None and not self._resolvers:
             raise DefinitionError("oauth needs resolve_context: something that checks the tokens.")
-        self._guard = Guard(hosts, origins)
+        self._guard = Guard(hosts, origins, pages)
         self._path = path
         self.oauth = oauth
         self._good: set[tuple[Any, ...]] = set()

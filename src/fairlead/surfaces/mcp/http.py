@@ -84,9 +84,12 @@ class McpEndpoint:
         session_ttl: float = 1800.0,
         max_body: int = 4 << 20,
         keep_alive: float = 15.0,
+        pages: Iterable[str] = (),
     ) -> None:
         self.server = server
-        self._admission = Admission(server, resolve_context, allowed_hosts, allowed_origins, oauth, path)
+        self._admission = Admission(
+            server, resolve_context, allowed_hosts, allowed_origins, oauth, path, pages
+        )
         #: Whether somebody has to be asked who is calling.
         self._asks = not self._admission.anonymous
         self._path = path
