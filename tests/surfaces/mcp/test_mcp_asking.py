@@ -33,8 +33,8 @@ def behind(ctx: Context) -> Client:
     return client
 
 
-def asking(clock: Clock | None = None) -> App:
-    app = App("asks", clock=clock)
+def asking(clock: Clock | None = None, secret: bytes | None = None) -> App:
+    app = App("asks", clock=clock, confirmation_secret=secret)
 
     @app.action
     async def choose(ctx: Context) -> str:
@@ -298,6 +298,19 @@ async def test_answers_that_are_no_objects_are_refused(talk: Connect, responses:
     with pytest.raises(Exception) as refused:
         await client.call("choose", inputResponses=responses)
     assert refused.value.code == -32602  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_state_is_good_in_another_process_that_has_the_same_secret(talk: Connect, shared: bool) -> None:
+    one, other = (asking(secret=b"x" * 32 if shared else None) for _ in range(2))
+    asked = await (await talk(one, NEWEST, capabilities=EVERYTHING)).call("choose")
+    client = await talk(other, NEWEST, capabilities=EVERYTHING)
+    if shared:
+        assert (await client.call("choose", **answered(asked)))["content"][0]["text"] == "red x2"
+    else:
+        with pytest.raises(Exception) as refused:
+            await client.call("choose", **answered(asked))
+        assert refused.value.code == -32602  # type: ignore[attr-defined]
 
 
 async def test_state_is_good_for_its_own_request_and_caller_only(talk: Connect) -> None:
