@@ -239,6 +239,7 @@ class HttpApp:
             resolve_context=self._resolvers,
             allowed_hosts=hosts,
             oauth=settings.mcp_oauth,
+            sessions=settings.mcp_sessions,
             # Pages that may call actions may do so by MCP.
             pages=settings.cors.origins if settings.cors else (),
         )
