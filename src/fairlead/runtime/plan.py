@@ -16,7 +16,7 @@ from fairlead.runtime.identity import plain_request_of, request_of, whole
 from fairlead.runtime.limits import Gate, succeeded
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
-from fairlead.schema import Invalid, Schema, schema_of
+from fairlead.schema import Invalid, NotJsonable, Schema, schema_of
 
 
 class Call(NamedTuple):
@@ -270,8 +270,10 @@ def dumped(schema: Schema, value: Any) -> Any:
     try:
         return schema.dump(checked)
     except Exception as exc:  # whatever a serializer of the developer's types raises
+        # Ours stands behind words about the function that it was raised in.
+        why = exc.__cause__ if isinstance(exc.__cause__, NotJsonable) else exc
         raise Failure(
-            Kind.unserializable, f"Action returned a value that is not JSON: {exc}", cause=exc
+            Kind.unserializable, f"Action returned a value that is not JSON: {why}", cause=exc
         ) from exc
 
 
