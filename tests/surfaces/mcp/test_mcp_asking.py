@@ -300,6 +300,16 @@ async def test_answers_that_are_no_objects_are_refused(talk: Connect, responses:
     assert refused.value.code == -32602  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", NEWEST])
+async def test_no_argument_can_forge_a_line_of_what_a_person_is_asked(talk: Connect, revision: str) -> None:
+    client = await talk(asking().mcp(include_destructive=True), revision, capabilities=EVERYTHING)
+    client.says["elicitation/create"] = lambda params: {"result": {"action": "decline"}}
+    said = await client.call("wipe", {"disk": "all\ndisk: scratch\rGo ahead?\u2028\u202e"})
+    asked = client.asked[0] if revision != NEWEST else said["inputRequests"]["fairlead/confirm"]
+    _, disk, ending = asked["params"]["message"].split("\n")
+    assert (disk.isprintable(), ending) == (True, "Go ahead?")
+
+
 @pytest.mark.parametrize("shared", [True, False])
 async def test_state_is_good_in_another_process_that_has_the_same_secret(talk: Connect, shared: bool) -> None:
     one, other = (asking(secret=b"x" * 32 if shared else None) for _ in range(2))
