@@ -25,6 +25,7 @@ from fairlead.surfaces.cli.console import Console
 from fairlead.surfaces.cli.fields import Fields
 from fairlead.surfaces.client.sse import Reader, TooLong
 from fairlead.surfaces.mcp.framing import Framer, Refused, decoded
+from fairlead.surfaces.mcp.templates import Template
 from fairlead.tools.arguments import arguments_of
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -47,6 +48,7 @@ _SHAPE: Final[dict[str, Any]] = {
 OTHER: Final = {"name": "a", "actions": [{"name": "x", "inputSchema": _SHAPE}]}
 _FIELDS: Final = Fields(_SHAPE)
 _FOREIGN: Final = foreign(_SHAPE)
+_TEMPLATES: Final = [Template(f"files://{each}") for each in ("{a}.{b}.{c}", "{+a}/raw/{+b}", "{a}{b}")]
 _TYPED: Final = schema_of(dict[str, int | list[float] | None])
 
 
@@ -220,3 +222,12 @@ def addresses(data: bytes) -> None:
         assert failure.message
     else:
         assert parse(str(found)) == found
+
+
+@target(b"files://a.b.c", b"....../", b"files://a/b/raw/c.d", b"files://%2e%2e/\xff.x")
+def uri_templates(data: bytes) -> None:
+    """The URI of a resource that an MCP client asks for."""
+    uri = "files://" + data.decode(errors="replace")
+    for template in _TEMPLATES:
+        found = template.match(uri)
+        assert found is None or (len(found) == len(template.variables) and all(found.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
@@ -188,3 +189,17 @@ def test_what_is_no_manifest_is_refused(wrong: Any) -> None:
 def test_an_unknown_keyword_that_appears_is_taken_for_a_break() -> None:
     assert gaps({"type": "string"}, {"type": "string", "contentSchema": {"type": "object"}})
     assert not gaps({"type": "string", "contentSchema": {}}, {"type": "string"})
+
+
+@pytest.mark.parametrize("odd", [0, -1, True, "x", [1], [None], [["x"]], {"a": 1}, {"$ref": 3}])
+def test_a_member_of_another_type_is_refused_or_compared(odd: Any) -> None:
+    plain = manifest(dict[str, int], permissions=["a"], timeout=1)
+    for member in plain[0]:
+        for changed in (
+            {member: odd},
+            {"inputSchema": {"type": "object", "properties": odd, "required": odd}},
+        ):
+            mangled = [{**plain[0], **changed}]
+            for pair in ((plain, mangled), (mangled, plain), (mangled, mangled)):
+                with suppress(Failure):
+                    diff_manifests(*pair)

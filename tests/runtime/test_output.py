@@ -303,3 +303,17 @@ async def test_a_stream_ends_where_a_text_cannot_be_carried() -> None:
     events = [event async for event in app.stream("names")]
     assert [event["type"] for event in events] == ["chunk", "result"]
     assert events[-1]["envelope"]["error"]["code"] == "OUTPUT_SERIALIZATION_ERROR"
+
+
+async def test_what_is_not_json_is_told_without_words_of_ours() -> None:
+    app = App("x")
+
+    @app.action
+    async def measure() -> dict[str, Any]:
+        """Measure."""
+        return {"widths": [1.5, {"last": float("nan")}]}
+
+    result = await app.invoke("measure")
+    assert result.failure is not None
+    assert result.failure.code == "OUTPUT_SERIALIZATION_ERROR"
+    assert "NotJsonable" not in result.failure.message

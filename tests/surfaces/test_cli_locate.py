@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,3 +173,13 @@ def test_a_definition_error_is_told_with_the_developers_own_line(cli: Cli, here:
     name = f"broken_{next(_numbers)}"
     (here / f"{name}.py").write_text("from fairlead import App\napp = App('x')\n@app.action\ndef f(): pass\n")
     assert f"{name}.py, line 3" in cli(None, "--app", name, "f").err
+
+
+def test_a_working_directory_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    leave = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})"
+    source = f"{leave}; from fairlead.surfaces.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", source, "actions"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: The working directory cannot be read")

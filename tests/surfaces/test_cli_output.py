@@ -128,6 +128,16 @@ def test_a_streaming_action_gives_its_items_as_data(cli: Cli) -> None:
     assert cli(board(), "count", tty=True).out == "0\n1\n2\n"
 
 
+@pytest.mark.parametrize(("form", "shown"), [("text", "0\n1\n2\n"), ("table", "value\n0\n1\n2\n")])
+def test_the_items_of_a_stream_with_a_key_are_shown_once(cli: Cli, form: str, shown: str) -> None:
+    assert cli(board(), "count", "--idempotency-key", "k", "--output", form).out == shown
+
+
+def test_a_stream_without_items_gives_an_empty_list(cli: Cli) -> None:
+    assert cli(board(), "count", "--n", "0").json["data"] == []
+    assert cli(board(), "count", "--n", "0", "--output", "text").out == ""
+
+
 def test_57_ndjson_gives_each_event_a_line_and_the_result_the_last(cli: Cli) -> None:
     lines = cli(board(), "write-log", "--ndjson").lines
     assert [line["type"] for line in lines] == ["log", "log", "progress", "result"]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from fairlead import App, Failure, Kind
+from fairlead import Action, App, Failure, Kind
 
 Cli = Callable[..., Any]
 
@@ -173,6 +173,30 @@ def test_the_example_of_every_action_runs(cli: Cli) -> None:
         page = cli(app, action.command_name, "--help").out
         example = page.rsplit("Example:\n  shop ", 1)[1]
         assert cli(app, *shlex.split(example)).code == 0
+
+
+ODD: list[Any] = [
+    {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+    {"type": "string"},
+    {"allOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}]},
+    {"type": "object", "properties": {"pair": {"$ref": "#/$defs/Pair"}}, "required": ["pair"],
+     "$defs": {"Pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2}}},
+    {"type": "object", "properties": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["code"]},
+    {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", ODD)
+def test_the_example_of_an_odd_input_runs_or_is_left_out(cli: Cli, schema: Any) -> None:
+    import shlex
+
+    def take(input: Any) -> Any:
+        """Take it."""
+        return input
+
+    app = App("shop", actions=[Action(take, input=schema)])
+    _, heading, example = cli(app, "take", "--help").out.partition("Example:\n  shop ")
+    assert not heading or cli(app, *shlex.split(example)).code == 0
 
 
 def test_schema_prints_the_input_schema(cli: Cli) -> None:

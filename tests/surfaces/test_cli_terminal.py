@@ -184,6 +184,45 @@ def test_json_is_utf_8_whatever_the_locale(program: Program, spawn: Spawn) -> No
     assert "Grüße" in out
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:surrogateescape"])
+def test_text_from_a_pipe_is_utf_8_whatever_the_locale(program: Program, encoding: str) -> None:
+    source = "@app.action\nasync def echo(text: str) -> str:\n    'Echo.'\n    return text\n"
+    command = [sys.executable, str(program(source)), "echo", "--text", "-"]
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    for sent, code, told in (("Grüße".encode(), 0, '"data": "Grüße"'), (b"\xff\xfe", 2, '"invalid_value"')):
+        done = subprocess.run(command, input=sent, env=env, capture_output=True, check=False)
+        assert (done.returncode, told in done.stdout.decode()) == (code, True)
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    ["count --ndjson", "count --output text", "word", "manifest", "unheard-of", "json"],
+)
+def test_output_that_cannot_be_written_is_told_in_a_line(
+    program: Program, spawn: Spawn, command: str
+) -> None:
+    source = WAIT + "@app.action\nasync def word() -> str:\n    'Say.'\n    return 'x'\n"
+    with FULL.open("w") as full:
+        process = spawn(program(source), *command.split(), stdout=full)
+        _, said = process.communicate('{"action": "word"}\n', timeout=20)
+    assert process.returncode == 1
+    assert said.removeprefix("closed\n").startswith("error: The output cannot be written: No space left")
+    assert said.count("\n") - said.count("closed\n") == 1
+
+
+def test_a_refusal_that_nobody_reads_ends_the_command_quietly(program: Program, spawn: Spawn) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = spawn(program(WAIT), "unheard-of", stdout=writer)
+    os.close(writer)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (141, "")
+
+
 def test_python_m_fairlead_is_the_same_program(program: Program) -> None:
     path = program(IMPORT)
     command = [sys.executable, "-m", "fairlead", "--app", str(path), "load", "--output", "text"]

@@ -188,3 +188,18 @@ def test_every_parameter_is_described(app: App, name: str) -> None:
     schema = schema_of(app, name)
     assert [field for field, inner in schema["properties"].items() if not inner.get("description")] == []
     assert schema["additionalProperties"] is False
+
+
+def members(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Every member of a schema, however deep."""
+    if isinstance(schema, dict):
+        for name, member in schema.get("properties", {}).items():
+            yield f"{place}.{name}", member
+            yield from members(member, f"{place}.{name}")
+        for each in (schema.get("items"), *schema.get("anyOf", ()), *schema.get("$defs", {}).values()):
+            yield from members(each, place)
+
+
+def test_a_model_is_told_what_every_argument_means(app: App) -> None:
+    told = {place: each for name in NAMES for place, each in members(schema_of(app, name), name)}
+    assert [place for place, each in told.items() if not each.get("description")] == []

@@ -73,6 +73,12 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             status, out = 204, b""
         case ["broken"]:
             out = b"{"
+        case ["nan"]:
+            out = b'{"a": NaN}'
+        case ["deep"]:
+            out = b"[" * 100_000 + b"]" * 100_000
+        case ["packed"]:
+            more = [(b"content-encoding", b"gzip")]
         case ["large"]:
             out = b'"' + b"x" * (17 * 1024 * 1024) + b'"'
         case ["away"]:
@@ -362,9 +368,10 @@ async def test_a_status_becomes_a_kind_with_the_words_of_the_api(url: str, statu
     assert raised.value.details == {"status": status}
 
 
-async def test_an_answer_that_is_not_what_it_says_is_the_apis_fault(url: str) -> None:
+@pytest.mark.parametrize("path", ["/broken", "/nan", "/deep", "/packed"])
+async def test_an_answer_that_is_not_what_it_says_is_the_apis_fault(url: str, path: str) -> None:
     with pytest.raises(Failure) as raised:
-        await call(url, document("/broken"), {})
+        await call(url, document(path), {})
     assert raised.value.kind is Kind.upstream
 
 
@@ -410,6 +417,15 @@ async def test_credentials_are_secrets_that_no_input_can_change(url: str) -> Non
     assert list(action.input.json_schema["properties"]) == ["X-Other"]
     told = await call(url, document(parameters=asked), {"X-Other": "o"}, **options)
     assert (told["headers"]["x-key"], told["headers"]["x-other"]) == ("value of key", "o")
+
+
+@pytest.mark.parametrize("spelled", ["Cookie", "cookie"])
+async def test_a_cookie_that_was_given_stands_alone(url: str, spelled: str) -> None:
+    given = document(parameters=[parameter("session", "cookie"), parameter("q", "query")])
+    (action,) = openapi_tools(given, base_url=url, headers={spelled: "session=mine"})
+    assert list(action.input.json_schema["properties"]) == ["q"]
+    told = await call(url, given, {"q": "1"}, headers={spelled: "session=mine", "accept": "text/x"})
+    assert (told["headers"]["cookie"], told["headers"]["accept"]) == ("session=mine", "text/x")
 
 
 async def test_an_app_gives_its_secrets_to_its_apis(url: str, tmp_path: Path) -> None:

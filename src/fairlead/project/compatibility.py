@@ -93,7 +93,8 @@ class _Comparison:
         if outer is False:
             yield Gap(path, "takes values, where none is taken")
             return
-        assert isinstance(outer, Mapping)
+        if not isinstance(outer, Mapping):
+            raise Unreadable
         if self._nullable(inner, outer):
             yield Gap(path, "takes null, where it is not taken")
         try:

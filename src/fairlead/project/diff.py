@@ -6,7 +6,7 @@ input that takes less and an output that gives more kinds of things do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fairlead.failures import Failure, Kind
@@ -20,6 +20,25 @@ _BUMPS: Final[dict[str, str]] = {"breaking": "major", "warning": "minor", "info"
 _WORDS: Final = ("description", "title", "docs", "publicMetadata")
 _VISIBLE: Final = {"private": 0, "local": 1, "public": 2}
 _EFFECTS: Final = {"read": 0, "write": 1, "destructive": 2}
+
+
+#: What the members are that are looked into; others are only compared.
+_MEMBERS: Final = {
+    "a string": ("visibility", "sideEffects", "idempotency"),
+    "an array of strings": ("permissions", "supportedSurfaces"),
+    "a JSON Schema": ("inputSchema", "outputSchema"),
+    "an object": ("deprecation",),
+    "a number": ("timeoutMs",),
+}
+_KINDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "a string": lambda value: isinstance(value, str),
+    "an array of strings": lambda value: (
+        isinstance(value, list | tuple) and all(isinstance(x, str) for x in value)
+    ),
+    "a JSON Schema": lambda value: isinstance(value, Mapping | bool),
+    "an object": lambda value: isinstance(value, Mapping),
+    "a number": lambda value: isinstance(value, int | float),
+}
 
 
 class Change(NamedTuple):
@@ -69,6 +88,10 @@ def _actions(manifest: Any, which: str) -> dict[str, Described]:
     for each in listed:
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
             raise _not_a_manifest(which, "actions that are objects with a name")
+        for kind, members in _MEMBERS.items():
+            for member in members:
+                if each.get(member) is not None and not _KINDS[kind](each[member]):
+                    raise _not_a_manifest(which, f"{member!r} of {each['name']!r} to be {kind}")
     return {each["name"]: each for each in listed}
 
 
@@ -250,7 +273,9 @@ def _defaults(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, A
         return
     if place and "default" in old and "default" in new and not equal(old["default"], new["default"]):
         yield place, old["default"], new["default"]
-    before, after = (each.get("properties") or {} for each in (old, new))
+    before, after = (each.get("properties") for each in (old, new))
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return
     for name in before:
         yield from _defaults(before[name], after.get(name), f"{place}.{name}" if place else name)
 
@@ -283,4 +308,5 @@ def _inside(schema: Mapping[str, Any], step: str | int) -> Any:
         return schema.get("items", schema.get("additionalProperties"))
     if isinstance(step, int):
         return item(schema, step)
-    return schema.get("properties", {}).get(step)
+    members = schema.get("properties")
+    return members.get(step) if isinstance(members, Mapping) else None

@@ -283,7 +283,7 @@ def item(schema: Mapping[str, Any], index: int) -> Document:
     rest: Document = schema.get("items", True)
     if isinstance(rest, list):
         raise Unreadable
-    return first[index] if index < len(first) else rest
+    return first[index] if 0 <= index < len(first) else rest
 
 
 def _all(*schemas: Document) -> Document:

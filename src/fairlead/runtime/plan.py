@@ -16,7 +16,7 @@ from fairlead.runtime.identity import plain_request_of, request_of, whole
 from fairlead.runtime.limits import Gate, succeeded
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
-from fairlead.schema import Invalid, Schema, schema_of
+from fairlead.schema import Invalid, NotJsonable, Schema, schema_of
 
 
 class Call(NamedTuple):
@@ -209,7 +209,7 @@ async def _async_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any,
                 await channel.put({"type": "chunk", "data": data})
     finally:
         await chunks.aclose()
-    return items
+    return _gathered(items, context)
 
 
 def _sync_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context: Context) -> Any:
@@ -227,7 +227,12 @@ def _sync_stream(plan: Plan, call: Callable[[Any, Any], Any], value: Any, contex
                 channel.put_blocking({"type": "chunk", "data": data})
     finally:
         chunks.close()
-    return items
+    return _gathered(items, context)
+
+
+def _gathered(items: list[Any] | None, context: Context) -> list[Any] | None:
+    """What a generator gave in the end: who heard each item gets none again, and who heard none, that there is none."""
+    return [] if items is None and not context.chunks else items
 
 
 def _wrapped(body: Body, middleware: Sequence[Middleware], action: Action[..., Any]) -> Body:
@@ -265,8 +270,10 @@ def dumped(schema: Schema, value: Any) -> Any:
     try:
         return schema.dump(checked)
     except Exception as exc:  # whatever a serializer of the developer's types raises
+        # Ours stands behind words about the function that it was raised in.
+        why = exc.__cause__ if isinstance(exc.__cause__, NotJsonable) else exc
         raise Failure(
-            Kind.unserializable, f"Action returned a value that is not JSON: {exc}", cause=exc
+            Kind.unserializable, f"Action returned a value that is not JSON: {why}", cause=exc
         ) from exc
 
 

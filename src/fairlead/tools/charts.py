@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, Final, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from fairlead.actions import Action
@@ -40,10 +41,13 @@ HEIGHTS: Final = (160, 1500)
 class SeriesData(TypedDict):
     """One row of values."""
 
-    values: Annotated[list[float | None], "The values in order; null leaves a gap."]
-    name: NotRequired[Annotated[str, "What the legend calls it."]]
+    values: Annotated[list[float | None], Field(description="The values in order; null leaves a gap.")]
+    name: NotRequired[Annotated[str, Field(description="What the legend calls it.")]]
     x: NotRequired[
-        Annotated[list[float], "Where each value stands on the x axis; for scatter, line and area."]
+        Annotated[
+            list[float],
+            Field(description="Where each value stands on the x axis; for scatter, line and area."),
+        ]
     ]
 
 

@@ -12,9 +12,10 @@ from datetime import date
 from types import ModuleType
 from typing import Any
 
+import httpx
 import pytest
 
-from fairlead import Failure
+from fairlead import App, Failure
 from fairlead.failures import action as wire
 from fairlead.surfaces.client import Client, SyncClient
 
@@ -209,3 +210,25 @@ async def test_ctrl_c_cancels_the_call_that_is_waited_for(harbour_url: str, harb
     _, told = await asyncio.wait_for(interrupted.communicate(), 20)
     assert told.splitlines()[-1] == b"KeyboardInterrupt"
     await harbour.until("ctrl-c cancelled")
+
+
+async def test_an_action_that_is_given_itself_is_called_in_its_version() -> None:
+    app = App("x")
+
+    @app.action(name="greet", version="1.0.0")
+    async def formerly(name: str) -> str:
+        """Greet."""
+        return f"Good day, {name}"
+
+    @app.action(name="greet", version="2.0.0")
+    async def now(name: str) -> str:
+        """Greet."""
+        return f"Hi {name}"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app.http())) as http:
+        for client in (Client(runtime=app), Client(url="http://localhost", http=http)):
+            assert await client.invoke(formerly, {"name": "Ada"}) == "Good day, Ada"
+            assert await client.invoke(now, {"name": "Ada"}) == "Hi Ada"
+            assert await client.invoke("greet", {"name": "Ada"}) == "Hi Ada"
+            events = [event async for event in client.stream(formerly, {"name": "Ada"})]
+            assert events[-1]["envelope"]["data"] == "Good day, Ada"

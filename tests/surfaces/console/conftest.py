@@ -206,6 +206,21 @@ def harbour() -> Harbour:
         """Give back what was given."""
         return value
 
+    @app.action(
+        input={
+            "type": "object",
+            "properties": {
+                "driver": {"type": "string"},
+                "constructor": {"type": "string"},
+                "__proto__": {"type": "string"},
+            },
+            "required": ["driver"],
+        }
+    )
+    async def race(input: Any) -> Any:
+        """Take members whose names every object of JavaScript has."""
+        return input
+
     @app.action(input=s.array(s.number()))
     async def total(numbers: list[float]) -> float:
         """Add numbers up."""

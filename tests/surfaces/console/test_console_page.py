@@ -161,6 +161,20 @@ def test_json_goes_into_the_form_and_comes_back_the_same(visit: Visit) -> None:
     assert input_of(page) == {**GIVEN, "count": 4}
 
 
+def test_members_that_every_object_has_are_empty_until_they_are_given(visit: Visit) -> None:
+    page = visit("race")
+    for name in ("constructor", "__proto__"):
+        expect(member(page, name).get_by_role("textbox")).to_have_value("")
+    member(page, "driver").get_by_role("textbox").fill("Ada")
+    assert input_of(page) == {"driver": "Ada"}
+    given = json.loads('{"driver": "Ada", "constructor": "Babbage", "__proto__": "engine"}')
+    for name in ("constructor", "__proto__"):
+        member(page, name).get_by_role("textbox").fill(given[name])
+    assert input_of(page) == given
+    run(page)
+    assert result_of(page) == given
+
+
 def test_every_kind_of_field_can_be_filled_in_by_hand(visit: Visit) -> None:
     page = visit("everything")
     member(page, "text").get_by_role("textbox").fill("hello")

@@ -183,6 +183,19 @@ def test_a_running_call_ends_before_the_server_does(quay: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+def test_each_of_several_processes_answers_mcp_clients(quay: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    add = {"name": "add", "arguments": {"a": 1}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": add}
+    accept = {"accept": "application/json, text/event-stream"}
+    with served(quay, "--workers", "2") as (_, client, _):
+        # A session would be known to one of them.
+        assert "mcp-session-id" not in client.post("/mcp", json=begin, headers=accept).headers
+        said = client.post("/mcp", json=call, headers={**accept, "mcp-protocol-version": "2025-11-25"})
+        assert said.json()["result"]["structuredContent"] == {"result": 2}
+
+
 def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:
     new = [
         sys.executable,

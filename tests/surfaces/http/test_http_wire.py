@@ -156,6 +156,18 @@ def test_pages_of_other_origins_may_call_only_where_they_are_named(open_site: Op
     assert other.headers.get("access-control-allow-origin") != "https://evil.example"
 
 
+@pytest.mark.parametrize(
+    "origin", ["https://app.example.com", "https://evil.example", "http://localhost", None]
+)
+def test_pages_that_may_call_may_do_so_by_mcp(open_site: Open, origin: str | None) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    told = {"host": "localhost", "accept": "application/json, text/event-stream"}
+    told |= {} if origin is None else {"origin": origin}
+    answer = open_site(cors="https://app.example.com").post("/mcp", json=begin, headers=told)
+    assert answer.status_code == (403 if origin == "https://evil.example" else 200)
+
+
 def test_a_preflight_is_answered_with_what_a_page_may_send_and_read(open_site: Open) -> None:
     origin = "https://app.example.com"
     client = open_site(cors={"origins": [origin], "credentials": True, "headers": ["x-tenant"]})
@@ -187,6 +199,7 @@ def test_other_hosts_are_turned_away_where_hosts_are_named(open_site: Open) -> N
         {"cors": {"origins": ["*"], "credentials": True}},
         {"keep_alive": -1},
         {"cors": "nonsense"},
+        {"cors": "https://*.example.com"},
     ],
 )
 def test_a_wrong_option_is_refused_when_the_app_is_made(harbour: Any, options: dict[str, Any]) -> None:

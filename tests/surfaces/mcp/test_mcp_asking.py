@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
 
 from fairlead import App, Context
 from fairlead.runtime import Clock
@@ -30,8 +33,8 @@ def behind(ctx: Context) -> Client:
     return client
 
 
-def asking(clock: Clock | None = None) -> App:
-    app = App("asks", clock=clock)
+def asking(clock: Clock | None = None, secret: bytes | None = None) -> App:
+    app = App("asks", clock=clock, confirmation_secret=secret)
 
     @app.action
     async def choose(ctx: Context) -> str:
@@ -150,6 +153,47 @@ async def test_a_session_is_asked_while_the_action_waits(talk: Connect, revision
     assert client.asked[1]["params"]["systemPrompt"] == "Be brief."
 
 
+class Finish(Enum):
+    oil = "oil"
+    wax = "wax"
+
+
+class Order(BaseModel):
+    finish: Finish | None = None
+    boards: Annotated[int, Field(ge=1)] | None = None
+    until: date | None = None
+    number: UUID | None = None
+    urgent: bool = False
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", NEWEST])
+async def test_a_form_has_only_fields_that_the_protocol_knows(talk: Connect, revision: str) -> None:
+    from mcp_types._v2025_11_25 import PrimitiveSchemaDefinition
+
+    app = App("x")
+
+    @app.action
+    async def order(ctx: Context) -> str:
+        """Ask for an order."""
+        given = (await behind(ctx).elicit("What?", Order)).content
+        return f"{given.finish} {given.boards} {given.urgent}"
+
+    client = await talk(app, revision, capabilities=EVERYTHING)
+    accepted = {"action": "accept", "content": {"boards": 2}}
+    client.says["elicitation/create"] = lambda params: {"result": accepted}
+    said = await client.call("order")
+    if revision == NEWEST:
+        [asked] = said["inputRequests"].values()
+        form = asked["params"]["requestedSchema"]
+    else:
+        form = client.asked[0]["params"]["requestedSchema"]
+        assert said["content"][0]["text"] == "None 2 False"
+    for field in form["properties"].values():
+        TypeAdapter[Any](PrimitiveSchemaDefinition).validate_python(field)
+    assert form["properties"]["boards"] == {"type": "integer", "minimum": 1}
+    assert form["properties"]["finish"] == {"type": "string", "enum": ["oil", "wax"]}
+
+
 @pytest.mark.parametrize(
     ("says", "kind"),
     [
@@ -254,6 +298,29 @@ async def test_answers_that_are_no_objects_are_refused(talk: Connect, responses:
     with pytest.raises(Exception) as refused:
         await client.call("choose", inputResponses=responses)
     assert refused.value.code == -32602  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", NEWEST])
+async def test_no_argument_can_forge_a_line_of_what_a_person_is_asked(talk: Connect, revision: str) -> None:
+    client = await talk(asking().mcp(include_destructive=True), revision, capabilities=EVERYTHING)
+    client.says["elicitation/create"] = lambda params: {"result": {"action": "decline"}}
+    said = await client.call("wipe", {"disk": "all\ndisk: scratch\rGo ahead?\u2028\u202e"})
+    asked = client.asked[0] if revision != NEWEST else said["inputRequests"]["fairlead/confirm"]
+    _, disk, ending = asked["params"]["message"].split("\n")
+    assert (disk.isprintable(), ending) == (True, "Go ahead?")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_state_is_good_in_another_process_that_has_the_same_secret(talk: Connect, shared: bool) -> None:
+    one, other = (asking(secret=b"x" * 32 if shared else None) for _ in range(2))
+    asked = await (await talk(one, NEWEST, capabilities=EVERYTHING)).call("choose")
+    client = await talk(other, NEWEST, capabilities=EVERYTHING)
+    if shared:
+        assert (await client.call("choose", **answered(asked)))["content"][0]["text"] == "red x2"
+    else:
+        with pytest.raises(Exception) as refused:
+            await client.call("choose", **answered(asked))
+        assert refused.value.code == -32602  # type: ignore[attr-defined]
 
 
 async def test_state_is_good_for_its_own_request_and_caller_only(talk: Connect) -> None:

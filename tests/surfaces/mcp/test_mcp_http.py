@@ -420,6 +420,18 @@ async def test_a_second_reader_takes_the_stream_over(site: Start) -> None:
         assert (await second.next())["params"] == {"uri": "x://a"}
 
 
+@pytest.mark.parametrize("loud", [False, True])
+async def test_without_sessions_a_call_ends_with_its_client(site: Start, loud: bool) -> None:
+    app = shop()
+    place = await site(app.mcp().http(sessions=False))
+    params = {"name": "slow", "arguments": {"loud": loud}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    waiting = asyncio.ensure_future(place.post(call, {"mcp-protocol-version": "2025-06-18"}))
+    await asyncio.wait_for(app.started.wait(), 5)
+    waiting.cancel()
+    await asyncio.wait_for(app.stopped.wait(), 5)
+
+
 async def test_without_sessions_each_message_is_served_by_itself(site: Start) -> None:
     place = await site(shop().mcp().http(sessions=False))
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

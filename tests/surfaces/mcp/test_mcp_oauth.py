@@ -181,3 +181,11 @@ async def test_an_app_served_whole_says_where_tokens_for_its_mcp_come_from(site:
 def test_oauth_for_the_mcp_of_an_app_is_checked_when_it_is_given(options: Any, said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         App("shop").http(**options)
+
+
+async def test_a_refused_look_at_the_metadata_opens_no_way_in_for_other_bodies(site: Start) -> None:
+    place = await site(protected())
+    where = place.url.removesuffix("/mcp") + "/.well-known/oauth-protected-resource"
+    plain = {"content-type": "text/plain", "accept": "*/*", "authorization": "Bearer mcp"}
+    assert (await place.http.post(where, content=b"{}", headers=plain)).status_code == 405
+    assert (await place.http.post(place.url, content=b"{}", headers=plain)).status_code == 415

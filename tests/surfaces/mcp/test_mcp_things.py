@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead import App, Context
 from fairlead.actions import DefinitionError
@@ -27,6 +31,7 @@ from fairlead.surfaces.mcp import (
     message,
     text,
 )
+from fairlead.surfaces.mcp.templates import Template
 
 ALL = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PNG = b"\x89PNG\r\n\x1a\n\x00"
@@ -158,6 +163,39 @@ async def test_a_template_takes_its_variables_from_the_uri(talk: Connect) -> Non
         assert refused.value.code == code  # type: ignore[attr-defined]
 
 
+async def test_a_long_uri_takes_no_longer_than_its_length(talk: Connect) -> None:
+    server: Server = App("t").mcp()
+
+    @server.resource("files://{name}.{kind}.{packed}")
+    def file(name: str, kind: str, packed: str) -> str:
+        """A file that was packed."""
+        return f"{name} {kind} {packed}"
+
+    client = await talk(server)
+    read = await client.ask("resources/read", {"uri": "files://a.b.tar.gz"})
+    assert read["contents"][0]["text"] == "a.b tar gz"
+    # Every way to split it among the variables would take minutes.
+    for uri in ("files://" + "." * 10_000 + "/", "files://" + "." * 1_000_000 + "/"):
+        with pytest.raises(Exception) as refused:
+            await client.ask("resources/read", {"uri": uri})
+        assert refused.value.code == -32002  # type: ignore[attr-defined]
+
+
+TEMPLATES = st.lists(st.sampled_from(["{%s}", "{+%s}", "/", ".", "a", "ab"]), min_size=1, max_size=6)
+
+
+@given(TEMPLATES, st.text("/.ab%", max_size=12))
+def test_a_variable_takes_as_much_as_it_can(words: list[str], rest: str) -> None:
+    said = [word % f"v{at}" if "%" in word else word for at, word in enumerate(words)]
+    pattern = [
+        f"(?P<v{at}>{'.+' if '+' in word else '[^/]+'})" if "%" in word else re.escape(word)
+        for at, word in enumerate(words)
+    ]
+    found = re.fullmatch("x:" + "".join(pattern), f"x:{rest}")
+    expected = None if found is None else {name: unquote(each) for name, each in found.groupdict().items()}
+    assert Template("x:" + "".join(said)).match(f"x:{rest}") == expected
+
+
 async def test_a_resource_that_fails_is_an_error_without_secrets(talk: Connect) -> None:
     server: Server = App("t").mcp()
 
@@ -228,7 +266,7 @@ async def test_clients_hear_of_new_resources_and_prompts(talk: Connect) -> None:
     assert [each["name"] for each in (await client.ask("prompts/list"))["prompts"]] == ["ask"]
 
 
-@pytest.mark.parametrize("uri", ["no-scheme", "x://{", "x://{a b}", "x://{id}", 7, ""])
+@pytest.mark.parametrize("uri", ["no-scheme", "x://{", "x://{a b}", "x://{id}", "x://{other}/{other}", 7, ""])
 def test_a_resource_that_cannot_be_is_refused_where_it_is_defined(uri: Any) -> None:
     server: Server = App("t").mcp()
     with pytest.raises(DefinitionError):

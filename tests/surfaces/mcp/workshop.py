@@ -176,6 +176,7 @@ async def burn(what: str) -> str:
 
 class Finish(BaseModel):
     colour: Literal["red", "blue"]
+    coats: int | None = None
 
 
 @app.action

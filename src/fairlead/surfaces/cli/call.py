@@ -40,7 +40,7 @@ class Call:
         self._live = Live(self._console, request.verbose)
         self._form = outcome.form
         self._chunks: list[Any] = []
-        self._unread: BrokenPipeError | None = None
+        self._unread: OSError | None = None
         #: Shows what an agent says and does.
         self._screen: Screen | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -140,8 +140,11 @@ class Call:
                     self._event(event, signal)
         if self._unread is not None:
             raise self._unread
-        if envelope["ok"] and envelope["data"] is None and self._chunks:
-            envelope["data"] = self._chunks
+        if envelope["ok"] and self._chunks:
+            if self._collects:
+                envelope["data"] = self._chunks if envelope["data"] is None else envelope["data"]
+            elif envelope["data"] == self._chunks:
+                envelope["data"] = None  # each was shown as it came
         return envelope
 
     def _event(self, event: dict[str, Any], signal: Signal) -> None:
@@ -157,28 +160,40 @@ class Call:
             if self._screen is not None:
                 self._screen.rest()
             self._live.event(event)
-        elif self._form in ("json", "table"):
-            self._chunks.append(event["data"])
-        elif self._form != "ndjson":
+        else:
+            self._chunk(event["data"], signal)
+
+    @property
+    def _collects(self) -> bool:
+        """Whether the items of a stream are shown together, in the end."""
+        return self._form in ("json", "table")
+
+    def _chunk(self, data: Any, signal: Signal) -> None:
+        if self._form == "ndjson":
+            return
+        # With a key, the result lists what was shown already.
+        if self._collects or self._request.idempotency_key is not None:
+            self._chunks.append(data)
+        if not self._collects:
             self._live.clear()
-            self._write(render.line(event["data"], self._console), signal)
+            self._write(render.line(data, self._console), signal)
 
     def _talk(self, event: dict[str, Any], signal: Signal) -> None:
         if self._unread is not None:
             return
         try:
             self._talking().event(event)
-        except BrokenPipeError as exc:
+        except OSError as exc:
             self._unread = exc
             signal.cancel("Nobody reads the output any more.")
 
     def _write(self, line: str, signal: Signal) -> None:
-        """Write a line of a running action; when nobody reads it any more, the action is cancelled in order."""
+        """Write a line of a running action; when nobody gets it any more, the action is cancelled in order."""
         if self._unread is not None:
             return
         try:
             self._console.write(line + "\n")
-        except BrokenPipeError as exc:
+        except OSError as exc:
             self._unread = exc
             signal.cancel("Nobody reads the output any more.")
 

@@ -65,6 +65,16 @@ def _closed(mode: str) -> TextIO:
     return cast("TextIO", open(os.devnull, mode, encoding="utf-8"))
 
 
+class Unwritable(OSError):
+    """stdout cannot take what is written to it, as on a full disk."""
+
+    def __str__(self) -> str:
+        return (
+            f"The output cannot be written: {self.strerror}. Make room or write it elsewhere, and look whether "
+            "the command did its work before you repeat it."
+        )
+
+
 class Console:
     """stdin, stdout and stderr of one run of a command."""
 
@@ -107,7 +117,18 @@ class Console:
         return 80
 
     def write(self, text: str) -> None:
-        """Write a result to stdout, at once. Raises BrokenPipeError when nobody reads it any more."""
+        """Write a result to stdout, at once.
+
+        Raises BrokenPipeError when nobody reads it any more, and Unwritable when it cannot be written.
+        """
+        try:
+            self._write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise Unwritable(exc.errno, exc.strerror) from exc
+
+    def _write(self, text: str) -> None:
         buffer = getattr(self.stdout, "buffer", None)
         if buffer is None:
             self.stdout.write(text)

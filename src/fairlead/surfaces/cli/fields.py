@@ -42,13 +42,14 @@ class Fields:
     """The fields of one input schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._root = Shape(dict(schema), schema.get("$defs", {}))
+        #: The input as a whole.
+        self.root = Shape(dict(schema), schema.get("$defs", {}))
         self._levels: dict[tuple[str, ...], _Level] = {}
 
     @property
     def by_flag(self) -> bool:
         """Whether the input is an object, so that flags can set its members."""
-        return self._root.kind in ("object", "record")
+        return self.root.kind in ("object", "record")
 
     @property
     def top(self) -> list[Field]:
@@ -95,7 +96,7 @@ class Fields:
         path = outer.path if outer is not None else ()
         level = self._levels.get(path)
         if level is None:
-            level = self._levels[path] = _Level(outer, self._root if outer is None else outer.shape)
+            level = self._levels[path] = _Level(outer, self.root if outer is None else outer.shape)
         return level
 
     def _opened(self, field: Field, inside: frozenset[str]) -> Iterator[Field]:

@@ -22,6 +22,8 @@ _TYPES = {
     "union": "VALUE",
     "any": "JSON",
 }
+#: How many items an example has at most.
+_LONGEST_SAMPLE = 5
 _EFFECTS = {
     "read": "Reads only.",
     "write": "Changes data.",
@@ -66,17 +68,22 @@ def action_page(console: Console, program: str, action: Action[..., Any], fields
     page.section("Input", [_row(fields, field) for field in fields.all()])
     page.section("Options", _CALL_ROWS)
     page.paragraph(_VALUES)
-    page.lines("Example", [example(program, action, fields)])
+    shown = example(program, action, fields)
+    if shown is not None:
+        page.lines("Example", [shown])
     return page.text()
 
 
-def example(program: str, action: Action[..., Any], fields: Fields) -> str:
-    """One command that calls the action, from its docs or made up from its schema."""
+def example(program: str, action: Action[..., Any], fields: Fields) -> str | None:
+    """One command that calls the action, from its docs or made up from its schema; None where that would not do."""
     import shlex
 
-    given = action.docs.get("input_example")
-    value = given if given is not None else _sample_input(fields)
-    arguments = flags_for(fields, value) if value is not None else []
+    value = action.docs.get("input_example")
+    if value is None:
+        value = _sample_input(fields)
+        if not _fits(action, value):
+            return None
+    arguments = flags_for(fields, value)
     confirm = ["--confirm"] if action.requires_confirmation is True else []
     return f"{program} {action.command_name} {shlex.join([*arguments, *confirm])}".rstrip()
 
@@ -154,7 +161,8 @@ def _about(field: Field) -> Iterator[str]:
     if field.shape.kind == "object":
         yield "A JSON object, or its members by their flags."
     if field.shape.kind == "union":
-        yield f"{' or '.join(field.shape.words()).capitalize()}."
+        words = " or ".join(field.shape.words())
+        yield f"{words[:1].upper()}{words[1:]}."
     yield from _limits(schema)
     if field.required:
         yield "[required]"
@@ -174,8 +182,16 @@ def _limits(schema: dict[str, Any]) -> Iterator[str]:
 
 def _sample_input(fields: Fields) -> Any:
     if not fields.by_flag:
-        return None
+        return _sample(fields.root)
     return {field.path[0]: _sample(field.shape) for field in fields.top if field.required}
+
+
+def _fits(action: Action[..., Any], value: Any) -> bool:
+    try:
+        action.input.parse(value, repair=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _sample(shape: Shape, depth: int = 0) -> Any:
@@ -195,7 +211,8 @@ def _sample(shape: Shape, depth: int = 0) -> Any:
         case "integer" | "number":
             return _sample_number(schema)
         case "array":
-            return [_sample(shape.item(0), depth + 1)]
+            least = max(1, len(schema.get("prefixItems", ())), schema.get("minItems", 0))
+            return [_sample(shape.item(at), depth + 1) for at in range(min(least, _LONGEST_SAMPLE))]
         case "object":
             return {
                 name: _sample(member, depth + 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli import locate
 from fairlead.surfaces.cli.builtin import BUILTINS, GROUPS
-from fairlead.surfaces.cli.console import Console
+from fairlead.surfaces.cli.console import RED, Console, Unwritable
 from fairlead.surfaces.cli.hints import misuse, near_miss, wrong_option
 from fairlead.surfaces.cli.identity import Identity, local
 from fairlead.surfaces.cli.start import Start
@@ -94,16 +94,24 @@ class Program:
     def run(self, argv: Sequence[str]) -> int:
         """Run a command to its exit code."""
         try:
+            return self._run(argv)
+        except BrokenPipeError:
+            self.console.abandon_stdout()
+            return _BROKEN_PIPE
+        except Unwritable as exc:
+            self.console.abandon_stdout()
+            self.console.say(f"{self.console.err('error:', RED)} {exc}")
+            return 1
+        except KeyboardInterrupt:
+            self.console.say("")
+            return 130
+
+    def _run(self, argv: Sequence[str]) -> int:
+        try:
             code = self._completed(argv)
             return self._dispatch(list(argv)) if code is None else code
         except Failure as failure:
             return self._refuse(failure)
-        except BrokenPipeError:
-            self.console.abandon_stdout()
-            return _BROKEN_PIPE
-        except KeyboardInterrupt:
-            self.console.say("")
-            return 130
 
     def find_app(self, *, whole: bool = True, guess: bool = True) -> App | None:
         """The app, or None when nothing says where it is. Raises Failure when it cannot be had.
@@ -113,7 +121,7 @@ class Program:
         """
         if self._app is not None:
             return self._app
-        directory = os.getcwd()
+        directory = _here()
         place = self._place(directory)
         if place is None or (place.guessed and not guess):
             return None
@@ -155,7 +163,7 @@ class Program:
                     Kind.invalid_input, "Other processes cannot find the app: no module has it by a name."
                 )
             return home
-        place = self._place(os.getcwd())
+        place = self._place(_here())
         if place is None:
             raise locate.not_found()
         return place.target
@@ -364,6 +372,14 @@ def _uncollected() -> Iterator[None]:
         gc.freeze()
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*before)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as exc:
+        message = f"The working directory cannot be read: {exc.strerror}. Change to one that exists."
+        raise Failure(Kind.misconfigured, message, cause=exc) from exc
 
 
 def _compiled(action: Action[..., Any]) -> Action[..., Any]:

@@ -31,25 +31,31 @@ class Source:
 
     def text(self, raw: str) -> str:
         if raw == "-":
-            return self._stdin()
-        if raw.startswith("@@"):
-            return raw[1:]
-        if raw.startswith("@"):
+            return _utf8(self._stdin(), "stdin is not UTF-8 text")
+        if raw.startswith("@") and not raw.startswith("@@"):
             return _file(raw[1:])
-        try:
-            raw.encode()
-        except UnicodeEncodeError:
-            raise Unreadable("the text is not valid UTF-8") from None
-        return raw
+        return _utf8(raw.removeprefix("@") if raw.startswith("@@") else raw, "the text is not valid UTF-8")
 
     def _stdin(self) -> str:
         if self._taken:
             raise Unreadable("stdin is read by another flag already; only one value can be '-'")
         self._taken = True
+        stdin = self._console.stdin
+        # What is piped in is UTF-8 as files are, whatever the locale; what is typed is in the terminal's own.
+        piped = None if stdin.isatty() else getattr(stdin, "buffer", None)
         try:
-            return self._console.stdin.read()
+            return stdin.read() if piped is None else str(piped.read(), "utf-8")
         except UnicodeDecodeError:
             raise Unreadable("stdin is not UTF-8 text") from None
+
+
+def _utf8(text: str, otherwise: str) -> str:
+    """The text, unless it has bytes that are no text, which Python keeps in arguments and in what is typed."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unreadable(otherwise) from None
+    return text
 
 
 def _file(path: str) -> str:

@@ -131,7 +131,7 @@ class _Teller:
             return
         try:
             self.console.write_json({"type": word, **facts})
-        except BrokenPipeError:  # that nobody reads it any more is no reason to leave tasks alone
+        except OSError:  # that nobody gets it any more is no reason to leave tasks alone
             self.console.abandon_stdout()
 
     def warn(self, message: str) -> None:

@@ -132,7 +132,7 @@ class Http:
         key = call.idempotency_key
         if key is not None and key.isascii() and key.isprintable() and key == key.strip():
             headers = {**headers, "idempotency-key": key}
-        place = f"{self._actions}/{quote(call.name, safe='@')}/{verb}"
+        place = f"{self._actions}/{quote(call.address, safe='@')}/{verb}"
         return self._client().build_request(
             "POST", place, content=_body(call), headers={**self._headers, **headers}
         )

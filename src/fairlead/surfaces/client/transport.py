@@ -51,6 +51,11 @@ class Call(NamedTuple):
     def name(self) -> str:
         return self.action if isinstance(self.action, str) else self.action.name
 
+    @property
+    def address(self) -> str:
+        """The name by which another process finds the action: that of its version, where the call has the action."""
+        return self.action if isinstance(self.action, str) else f"{self.action.name}@{self.action.version}"
+
 
 class Transport(Protocol):
     """How calls get to their actions and replies come back."""

@@ -235,7 +235,13 @@ class HttpApp:
         # Where callers have to show who they are, a page that borrows somebody's browser gains nothing.
         hosts = settings.allowed_hosts or ((ANY_HOST,) if settings.resolvers else None)
         return McpEndpoint(
-            server, resolve_context=self._resolvers, allowed_hosts=hosts, oauth=settings.mcp_oauth
+            server,
+            resolve_context=self._resolvers,
+            allowed_hosts=hosts,
+            oauth=settings.mcp_oauth,
+            sessions=settings.mcp_sessions,
+            # Pages that may call actions may do so by MCP.
+            pages=settings.cors.origins if settings.cors else (),
         )
 
     async def _hush(self) -> None:

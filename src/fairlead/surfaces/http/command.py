@@ -28,7 +28,7 @@ PORT: Final = "8000"
 CONSOLE_PORT: Final = "4321"
 _LEVELS: Final = ("critical", "error", "warning", "info", "debug")
 _INCLUDE: Final = ("--include-private", "--include-local", "--include-destructive")
-_SWITCHES: Final = ("--reload", "--access-log", "--worker", "--gateway", "--console")
+_SWITCHES: Final = ("--reload", "--access-log", "--worker", "--gateway", "--console", "--no-mcp-sessions")
 _VALUED: Final = (
     "--host",
     "--port",
@@ -74,6 +74,9 @@ def _serve(program: Program, arguments: list[str]) -> int:
 
     if not known and "allowed_hosts" not in plan.http:
         plan = plan._replace(http={**plan.http, "allowed_hosts": _names_here(host)})
+    if way.workers > 1 or "--no-mcp-sessions" in options.on:
+        # A session is known to one process, and the next request may reach another.
+        plan = plan._replace(http={**plan.http, "mcp_sessions": False})
     site = plan.site(app)
     if plan.worker:
         program.console.say(f"Tasks are run, too, {plan.worker} at once. They are kept in {app.store.name}.")
@@ -289,6 +292,10 @@ SERVE = Command(
         (
             "--mcp MODULE:NAME",
             "What /mcp serves: a server of your own, such as `server = app.mcp()`. [default: mcp.server]",
+        ),
+        (
+            "--no-mcp-sessions",
+            "Answer each request at /mcp by itself, where several servers share it. [default: with --workers]",
         ),
         ("--gateway", "Serve the agents' API, also for an app that has no agents of its own."),
         (

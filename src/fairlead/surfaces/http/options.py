@@ -60,6 +60,8 @@ class HttpOptions(TypedDict, total=False):
     mcp: bool | Server
     #: Where tokens for `/mcp` come from; with it, every request there needs a caller.
     mcp_oauth: ProtectedResource | None
+    #: Whether clients of `/mcp` have sessions; without, each of several processes can answer each request.
+    mcp_sessions: bool
     #: Whether the agents' API is there, where the app has agents; or what its gateway is told.
     gateway: bool | Mapping[str, Any]
     docs: bool
@@ -82,6 +84,7 @@ class Settings(NamedTuple):
     allowed_hosts: tuple[str, ...]
     mcp: bool | Server
     mcp_oauth: ProtectedResource | None
+    mcp_sessions: bool
     gateway: bool | Mapping[str, Any]
     docs: bool
     metrics: bool
@@ -105,6 +108,7 @@ def settle(options: HttpOptions) -> Settings:
         checks.names(_OWNER, "allowed_hosts", options.get("allowed_hosts", ())),
         _mcp(options.get("mcp", True)),
         _mcp_oauth(options),
+        checks.boolean(_OWNER, "mcp_sessions", options.get("mcp_sessions", True)),
         _gateway(options.get("gateway", True)),
         checks.boolean(_OWNER, "docs", options.get("docs", True)),
         checks.boolean(_OWNER, "metrics", options.get("metrics", True)),
@@ -212,8 +216,8 @@ def _cors(given: object) -> Cors | None:
 
 def _origin(given: str) -> str:
     scheme, separator, rest = given.partition("://")
-    if given != "*" and (not scheme or not separator or not rest or "/" in rest):
+    if given != "*" and (not scheme or not separator or not rest or "/" in rest or "*" in given):
         raise DefinitionError(
-            f"{_OWNER}: an origin is a scheme and a host, such as 'https://app.example.com', not {given!r}."
+            f"{_OWNER}: an origin is a scheme and a whole host, such as 'https://app.example.com', not {given!r}."
         )
     return given.lower()

@@ -42,12 +42,13 @@ class Admission:
         origins: Iterable[str] | None,
         oauth: ProtectedResource | None,
         path: str,
+        pages: Iterable[str] = (),
     ) -> None:
         self._server = server
         self._resolvers = (resolve_context,) if callable(resolve_context) else tuple(resolve_context or ())
         if oauth is not None and not self._resolvers:
             raise DefinitionError("oauth needs resolve_context: something that checks the tokens.")
-        self._guard = Guard(hosts, origins)
+        self._guard = Guard(hosts, origins, pages)
         self._path = path
         self.oauth = oauth
         self._good: set[tuple[Any, ...]] = set()
@@ -62,7 +63,9 @@ class Admission:
             return
         if not self._guard.allows(key[1], key[2]):
             raise Refusal(403, RpcError(INVALID_REQUEST, "This Host or Origin is not let in."))
-        if key[0] == "POST" and WELL_KNOWN not in scope["path"]:
+        if key[0] == "POST":
+            if WELL_KNOWN in scope["path"]:
+                return  # refused for its method; its types are not looked at, so it is no precedent
             _check_types(key[3], key[4])
         if len(self._good) < _MOST:
             self._good.add(key)

@@ -13,6 +13,7 @@ from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.result import Result
 from fairlead.surfaces.mcp import results, rpc
+from fairlead.surfaces.mcp.asking import lines_of
 from fairlead.surfaces.mcp.exchange import CONFIRM, IDEMPOTENCY_KEY, Exchange, Metadata
 from fairlead.surfaces.mcp.peer import LEVELS
 from fairlead.surfaces.mcp.rpc import INVALID_PARAMS, RpcError
@@ -26,7 +27,6 @@ _LOUDEST: Final = LEVELS["error"] + 1
 _YES: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 #: How much of an argument a person is shown when asked.
 _BRIEF: Final = 200
-_LINES: Final = 30
 
 
 async def call_tool(exchange: Exchange) -> rpc.Result:
@@ -206,14 +206,5 @@ async def _answer(exchange: Exchange, tool: Tool, arguments: Any, token: str) ->
 def _question(exchange: Exchange, action: Action[..., Any], arguments: Any) -> str:
     effect = " This cannot be undone." if action.side_effects == "destructive" else ""
     lines = [f"{action.title}: {action.description}{effect}"]
-    shown = exchange.server.app.redactor.value(arguments)
-    if isinstance(shown, dict):
-        lines += [f"{key}: {_brief(value)}" for key, value in list(shown.items())[:_LINES]]
-    else:
-        lines.append(_brief(shown))
+    lines += lines_of(exchange.server.app.redactor.value(arguments), _BRIEF)
     return "\n".join([*lines, "Go ahead?"])
-
-
-def _brief(value: Any) -> str:
-    said = value if isinstance(value, str) else rpc.encoded(value).decode()
-    return said if len(said) <= _BRIEF else said[: _BRIEF - 1] + "…"

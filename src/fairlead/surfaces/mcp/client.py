@@ -26,6 +26,8 @@ from fairlead.surfaces.mcp.rpc import RpcError
 
 _NO_FIELDS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 _ACTIONS: Final = ("accept", "decline", "cancel")
+#: The formats of text that a form knows.
+_FORMATS: Final = frozenset(("email", "uri", "date", "date-time"))
 
 
 class Elicited(NamedTuple):
@@ -258,5 +260,25 @@ def _compiled_type(shape: type) -> Schema:
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A type's JSON Schema in the few words that forms are made of."""
-    told = {key: schema[key] for key in ("properties", "required") if schema.get(key)}
-    return {"type": "object", "properties": {}, **told}
+    told = {"properties": {name: _field(each) for name, each in schema.get("properties", {}).items()}}
+    if schema.get("required"):
+        told["required"] = schema["required"]
+    return {"type": "object", **told}
+
+
+def _field(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A field as clients take it: what may be null is left empty in a form, and text has one of a few formats."""
+    told = dict(schema)
+    for word in ("anyOf", "oneOf"):
+        some = [each for each in told.get(word, ()) if each != {"type": "null"}]
+        if len(some) == 1:
+            del told[word]
+            told = {**some[0], **told}
+    kinds = told.get("type")
+    if isinstance(kinds, list) and len(some := [each for each in kinds if each != "null"]) == 1:
+        told["type"] = some[0]
+    if told.get("default", ...) is None:
+        del told["default"]
+    if told.get("format") not in _FORMATS:
+        told.pop("format", None)
+    return told

@@ -15,12 +15,16 @@ class Guard:
     """The hosts and origins that are let in. Without a port, any port is meant; `*.example.com` is all names under it,
     and `*` is everybody."""
 
-    def __init__(self, hosts: Iterable[str] | None, origins: Iterable[str] | None) -> None:
+    def __init__(
+        self, hosts: Iterable[str] | None, origins: Iterable[str] | None, pages: Iterable[str] = ()
+    ) -> None:
         named = [host.lower() for host in (_LOOPBACK if hosts is None else hosts)]
         self._any_host = "*" in named
         self._hosts = frozenset(host for host in named if not host.startswith("*"))
         self._endings = tuple(host[1:] for host in named if host.startswith("*."))
         self._origins = None if origins is None else frozenset(origin.lower() for origin in origins)
+        #: Origins that are let in besides.
+        self._pages = frozenset(origin.lower() for origin in pages)
 
     def allows(self, host: bytes | None, origin: bytes | None) -> bool:
         """Whether a request with these headers is let in."""
@@ -40,6 +44,8 @@ class Guard:
     def _allows_origin(self, origin: str, host: str) -> bool:
         """Unless origins are named, one is as good as its host; where any host is, it must be the request's own."""
         scheme, _, place = origin.partition("://")
+        if self._pages and ("*" in self._pages or origin in self._pages):
+            return True
         if self._origins is not None:
             bare = f"{scheme}://{_without_port(place)}"
             return "*" in self._origins or origin in self._origins or bare in self._origins

@@ -84,9 +84,12 @@ class McpEndpoint:
         session_ttl: float = 1800.0,
         max_body: int = 4 << 20,
         keep_alive: float = 15.0,
+        pages: Iterable[str] = (),
     ) -> None:
         self.server = server
-        self._admission = Admission(server, resolve_context, allowed_hosts, allowed_origins, oauth, path)
+        self._admission = Admission(
+            server, resolve_context, allowed_hosts, allowed_origins, oauth, path, pages
+        )
         #: Whether somebody has to be asked who is calling.
         self._asks = not self._admission.anonymous
         self._path = path
@@ -169,7 +172,7 @@ class McpEndpoint:
         if version is not None and version not in _HANDSHAKE:
             await self._stateless(scope, headers, message, caller, receive, answer)
         elif not _names_itself(message):
-            await self._in_session(scope, headers, message, caller, answer)
+            await self._in_session(scope, headers, message, caller, receive, answer)
         elif version is None:
             what = "Header mismatch: MCP-Protocol-Version is missing."
             raise _refused(RpcError(HEADER_MISMATCH, what), message)
@@ -241,11 +244,18 @@ class McpEndpoint:
         return peer
 
     async def _in_session(
-        self, scope: Scope, headers: dict[bytes, bytes], message: Any, caller: Caller, answer: Answer
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        message: Any,
+        caller: Caller,
+        receive: Receive,
+        answer: Answer,
     ) -> None:
         """A message of a client that began with a handshake."""
         if self._sessions is None:
-            await self._without_session(headers, message, caller, answer)
+            # It cannot come back for what was said, so its call ends with it.
+            await while_connected(self._without_session(headers, message, caller, answer), receive)
             return
         if _SESSION not in headers and _begins(message):
             session = await self._begin(self._sessions, caller)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead import _json
 from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import ClarifyRequested
+from fairlead.surfaces.mcp.asking import lines_of
 from fairlead.surfaces.mcp.client import Client
 from fairlead.surfaces.mcp.exchange import CLARIFY, Exchange
 from fairlead.surfaces.mcp.revisions import R2025_06
@@ -120,16 +120,9 @@ def pause(exchange: Exchange, tool: Tool, failure: Failure | None) -> None:
 
 def _question(ask: Approval) -> str:
     lines = [f"{ask.agent} wants to use {ask.tool}.{_EFFECTS.get(ask.effects, '')}"]
-    if isinstance(ask.input, dict):
-        lines += [f"{key}: {_brief(value)}" for key, value in list(ask.input.items())[:30]]
-    elif ask.input is not None:
-        lines.append(_brief(ask.input))
+    if ask.input is not None:
+        lines += lines_of(ask.input, _BRIEF)
     return "\n".join([*lines, "Go ahead?"])
-
-
-def _brief(value: Any) -> str:
-    said = value if isinstance(value, str) else _json.dumps(value)
-    return said if len(said) <= _BRIEF else said[: _BRIEF - 1] + "…"
 
 
 def _form(options: list[str], many: bool) -> dict[str, Any]:

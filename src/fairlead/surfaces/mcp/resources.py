@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import unquote
 
 from fairlead import _json
 from fairlead.actions import DefinitionError
@@ -13,8 +12,8 @@ from fairlead.schema import jsonable
 from fairlead.surfaces.mcp.content import base64
 from fairlead.surfaces.mcp.exchange import Exchange
 from fairlead.surfaces.mcp.functions import as_action, run
+from fairlead.surfaces.mcp.templates import VARIABLE, Template
 
-_VARIABLE: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -38,10 +37,10 @@ class Resource:
         self.name = name or function.__name__
         self.title = title
         self.mime_type = mime_type
-        self.variables = [variable for _, variable in _VARIABLE.findall(uri)]
+        self._template = Template(uri)
+        self.variables = self._template.variables
         self.action = as_action(function, "resource", self.name, _packed, options)
         self.description = self.action.description
-        self._pattern = _pattern(uri)
         self._check_parameters()
 
     @property
@@ -54,8 +53,7 @@ class Resource:
 
     def match(self, uri: str) -> dict[str, Any] | None:
         """The variables by which the template gives this URI; None where it does not."""
-        found = self._pattern.fullmatch(uri)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        return self._template.match(uri)
 
     async def read(self, exchange: Exchange, uri: str, variables: dict[str, Any]) -> dict[str, Any]:
         """The contents. Raises what `run` raises."""
@@ -86,19 +84,12 @@ class Resource:
 def _checked(uri: object) -> str:
     if not isinstance(uri, str) or not _SCHEME.match(uri):
         raise DefinitionError(f"A resource has a URI with a scheme, such as 'notes://today', not {uri!r}.")
-    if "{" in _VARIABLE.sub("", uri) or "}" in _VARIABLE.sub("", uri):
+    if "{" in VARIABLE.sub("", uri) or "}" in VARIABLE.sub("", uri):
         raise DefinitionError(f"Resource {uri!r}: a template's variables are {{name}} or {{+name}}.")
+    names = [name for _, name in VARIABLE.findall(uri)]
+    if len(set(names)) < len(names):
+        raise DefinitionError(f"Resource {uri!r}: a template has each of its variables once.")
     return uri
-
-
-def _pattern(uri: str) -> re.Pattern[str]:
-    parts: list[str] = []
-    end = 0
-    for found in _VARIABLE.finditer(uri):
-        many, name = found.groups()
-        parts += [re.escape(uri[end : found.start()]), f"(?P<{name}>{'.+' if many else '[^/]+'})"]
-        end = found.end()
-    return re.compile("".join([*parts, re.escape(uri[end:])]), re.DOTALL)
 
 
 def _packed(value: Any) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def data_of(media: str, name: str, body: bytes, ctx: Context) -> Any:
     bare = media.partition(";")[0].strip().lower()
     if bare == "application/json" or bare.endswith("+json"):
         try:
-            return json.loads(body)
-        except ValueError as error:
+            return json.loads(body, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
             raise Failure(
                 Kind.upstream, f"{name!r} answered with what it calls JSON, and it is not.", cause=error
             ) from error
@@ -55,6 +55,10 @@ def data_of(media: str, name: str, body: bytes, ctx: Context) -> Any:
         return body.decode("utf-8", errors="replace")
     made = ctx.artifacts.add(name, data=body, mime_type=bare or None)
     return {"artifact": made["id"], "name": name, "mime_type": bare or None, "size_bytes": len(body)}
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number in JSON")
 
 
 def failure_of(
@@ -76,7 +80,7 @@ def _said(body: bytes) -> str:
     text = body.decode("utf-8", errors="replace").strip()
     try:
         found: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "" if text.startswith("<") else text
     for _ in range(3):
         if isinstance(found, str):

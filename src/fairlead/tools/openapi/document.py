@@ -94,14 +94,14 @@ class Document:
 
     def _parameters(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
         """An operation's own parameters stand for those of its path with the same name and place."""
-        found: dict[tuple[Any, Any], Mapping[str, Any]] = {}
-        for each in [*(item.get("parameters") or ()), *(spec.get("parameters") or ())]:
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for each in [*_listed(item.get("parameters")), *_listed(spec.get("parameters"))]:
             try:
                 known = self.resolved(each)
             except Unusable:
                 known = each  # told where the operation is made a tool
             if isinstance(known, Mapping):
-                found[known.get("name"), known.get("in")] = known
+                found[str(known.get("name")), str(known.get("in"))] = known
         return tuple(found.values())
 
     def base_url(self) -> str | None:
@@ -111,10 +111,22 @@ class Document:
         url = first.get("url") if isinstance(first, Mapping) else None
         if not isinstance(url, str):
             return None
-        for name, variable in (first.get("variables") or {}).items():
-            url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
-        joined = urljoin(self.source, url) if self.source.startswith("http") else url
+        variables = first.get("variables")
+        for name, variable in variables.items() if isinstance(variables, Mapping) else ():
+            default = variable.get("default", "") if isinstance(variable, Mapping) else ""
+            url = url.replace(f"{{{name}}}", str(default))
+        try:
+            joined = urljoin(self.source, url) if self.source.startswith("http") else url
+        except ValueError:
+            return None
         return joined if joined.startswith(("http://", "https://")) else None
+
+
+def _listed(parameters: Any) -> list[Any]:
+    """The parameters of a list; for what is none, one that no operation can have."""
+    if parameters is None:
+        return []
+    return parameters if isinstance(parameters, list) else [{}]
 
 
 def read_document(given: Mapping[str, Any] | str | os.PathLike[str], headers: Mapping[str, str]) -> Document:

@@ -96,6 +96,8 @@ def takes_of(document: Document, operation: Operation, given_headers: frozenset[
     for spec in sorted(operation.parameters, key=_place):
         if spec["in"] == "header" and spec["name"].lower() in _NOT_ASKED | given_headers:
             continue
+        if spec["in"] == "cookie" and "cookie" in given_headers:
+            continue
         key = spec["name"] if spec["name"] not in properties else f"{spec['in']}_{spec['name']}"
         if key in properties:
             raise Unusable(f"two parameters are called {spec['name']!r}")

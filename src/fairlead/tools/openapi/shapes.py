@@ -87,7 +87,9 @@ class Shapes:
             for name, each in members.items()
             if isinstance(each, Mapping) and each.get(self._hidden) is True
         }
-        told["required"] = [name for name in told["required"] if name not in hidden]
+        told["required"] = [
+            name for name in told["required"] if not (isinstance(name, str) and name in hidden)
+        ]
 
 
 def _modern(schema: Mapping[str, Any], told: dict[str, Any]) -> dict[str, Any]:

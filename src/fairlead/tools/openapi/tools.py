@@ -117,9 +117,12 @@ class OpenApi:
     async def _call(self, operation: Operation, takes: Takes, input: Mapping[str, Any], ctx: Context) -> Any:
         request = takes.request(input)
         fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self.base_url}")
-        headers = {"Accept": "application/json, */*;q=0.5", **request.headers, **fixed}
+        headers = {"Accept": "application/json, */*;q=0.5", **request.headers}
         if ctx.idempotency_key is not None and operation.method not in _READS:
             headers.setdefault("Idempotency-Key", ctx.idempotency_key)
+        # What the developer gave stands for what has the same name, however either is spelled.
+        given = {key.lower() for key in fixed}
+        headers = {**{key: value for key, value in headers.items() if key.lower() not in given}, **fixed}
         url = self.base_url + request.path + (f"?{request.query}" if request.query else "")
         name = ctx.action.name
         status, answered, body = await self._sent(operation.method.upper(), url, headers, request.body, name)
@@ -140,6 +143,9 @@ class OpenApi:
                         url = self._next(method, response, name)
         except httpx.TimeoutException as error:
             raise Failure(Kind.timeout, f"{name!r} got no answer in time.", cause=error) from error
+        except httpx.DecodingError as error:
+            words = f"{name!r} answered with what cannot be unpacked as its Content-Encoding says."
+            raise Failure(Kind.upstream, words, cause=error) from error
         except httpx.TransportError as error:
             words = f"{name!r} did not reach {urlsplit(self.base_url).netloc}: {type(error).__name__}."
             raise Failure(Kind.unavailable, words, cause=error) from error
@@ -176,8 +182,12 @@ def _base(url: str | None) -> str:
         raise Failure(
             Kind.misconfigured, "The OpenAPI document does not say where the API is. Pass base_url=."
         )
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:
+        good = False
+    if not good:
         raise Failure(Kind.misconfigured, "base_url must be like https://host/path, with nothing behind it.")
     return url.rstrip("/")
 
@@ -201,7 +211,8 @@ def _output(document: Document, operation: Operation) -> Any:
     for status, each in responses.items() if isinstance(responses, Mapping) else ():
         if not str(status).startswith("2"):
             continue
-        content = (document.resolved(each) or {}).get("content")
+        known = document.resolved(each)
+        content = known.get("content") if isinstance(known, Mapping) else None
         media = content.get("application/json") if isinstance(content, Mapping) else None
         if isinstance(media, Mapping) and "schema" in media:
             return Shapes(document, request=False).whole(media["schema"])

@@ -53,16 +53,13 @@ function objectOf(shape, changed) {
   return {
     element: h("div", { class: "object" }, nothing, own.element, shown, extra, others?.element, folded),
     get() {
-      const value = {};
-      for (const [name, member] of members) {
-        const item = member.get();
-        if (item !== ABSENT) value[name] = item;
-      }
+      const entries = [...members].map(([name, member]) => [name, member.get()]);
+      const value = Object.fromEntries(entries.filter(([, item]) => item !== ABSENT));
       return { ...value, ...(others?.get() ?? {}), ...rest };
     },
     set(value) {
       const given = isObject(value) ? value : {};
-      for (const [name, member] of members) member.set(name in given ? given[name] : ABSENT);
+      for (const [name, member] of members) member.set(Object.hasOwn(given, name) ? given[name] : ABSENT);
       const foreign = Object.fromEntries(Object.entries(given).filter(([name]) => !members.has(name)));
       others?.set(foreign);
       rest = others ? {} : foreign;

@@ -205,7 +205,7 @@ export class Shape {
       if (fit === 0 && members.get(name)?.choices.length) return -1;
       known += Math.min(fit, 3);
     }
-    const missing = [...this.required].filter((name) => !(name in value)).length;
+    const missing = [...this.required].filter((name) => !Object.hasOwn(value, name)).length;
     return (known - missing) / Math.max(names.length, 1);
   }
 
