@@ -4,6 +4,7 @@ The store is where BENCH_STORE says, or a file that nobody needs afterwards.
 """
 
 import asyncio
+import gc
 import hashlib
 import os
 import tempfile
@@ -65,6 +66,8 @@ def _known(token: str) -> None:
 _known(KEY)
 #: Serves, and runs no task.
 site = app.http()
+# As `fairlead serve` does once an app is loaded: what stays is not looked through for garbage again and again.
+gc.freeze()
 
 
 def working_site() -> object:

@@ -54,8 +54,11 @@ def plain(value: Any) -> str | None:
         text = orjson.dumps(value, None, _PLAIN)
     except orjson.JSONEncodeError:
         return None
-    # It may be that a null was a number that is not finite, and that many brackets are too many levels.
-    return None if b"null" in text or text.count(b"[") + text.count(b"{") > DEEPEST else text.decode()
+    # It may be that a null was a number that is not finite, and that many brackets are too many levels. (A short text
+    # has no room for them, and `in` would take twice as long as `find`.)
+    if text.find(b"null") >= 0 or (len(text) > DEEPEST and text.count(b"[") + text.count(b"{") > DEEPEST):
+        return None
+    return text.decode()
 
 
 def loads(data: str | bytes | bytearray | memoryview) -> Any:

@@ -258,7 +258,7 @@ class Channels:
             metadata=channel.metadata,
             attachments=sent.files,
         )
-        engine, action, input = await turns.work(self._gateway, turn)
+        engine, action, input = turns.work(self._gateway, turn)
         about = {
             "agent": agent.id,
             "message": sent.text,

@@ -68,7 +68,7 @@ async def submit(
         request = encode(
             {**about, "message_id": key, "deadline": deadline, "attachments": files}, sort_keys=True
         )
-    engine, action, input = await turns.work(gateway, turn)
+    engine, action, input = turns.work(gateway, turn)
     try:
         return await engine.submit(
             action,
@@ -228,27 +228,23 @@ def _deadline(body: dict[str, Any]) -> float | None:
 
 async def create_task(call: Call) -> Answer:
     gateway = call.gateway
-    agent = await gateway.agents.usable(call.id("agentId"), call.caller)
+    id, caller = call.id("agentId"), call.caller
+    agent = gateway.agents.usable_now(id, caller) or await gateway.agents.usable(id, caller)
     body = call.json()
     key = key_of(body)
     given = context_of(body)
-    turn = Turn(
-        agent,
-        call.caller,
-        text_of(body, "message"),
-        given or "",
-        continued=given is not None,
-        message_id=key or gateway.app.new_id(),
-        metadata=metadata_of(body),
-        attachments=await files_of(call, body),
-    )
+    message, metadata = text_of(body, "message"), metadata_of(body)
+    files = () if body.get("attachments") is None else await files_of(call, body)
+    message_id = key or gateway.app.new_id()
+    turn = Turn(agent, caller, message, given or "", given is not None, message_id, metadata, files)
     turns.check(turn)
     deadline = _deadline(body)
     if given is not None:
         turn = await gateway.recorder.opened(turn)
     task = await submit(gateway, turn, deadline=deadline, key=key)
-    told = {"task_id": task.id, "agent_id": agent.id, "status": task.state.value}
-    return Answer({**told, "created_at": instant(task.created)}, status=202)
+    told = {"task_id": task.id, "agent_id": agent.id, "status": str(task.state)}
+    told["created_at"] = instant(task.created)
+    return Answer(told, 202, made=task.id)
 
 
 async def get_task(call: Call) -> Answer:

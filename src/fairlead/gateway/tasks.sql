@@ -2,12 +2,6 @@
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
 VALUES (:task, :agent, :owner, :created, :open, :record) ON CONFLICT DO NOTHING
 
--- enter_packed
-INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
-SELECT json_extract(value, '$.task'), json_extract(value, '$.agent'), json_extract(value, '$.owner'),
-    json_extract(value, '$.created'), json_extract(value, '$.open'), NULL
-FROM json_each(:rows) WHERE true ON CONFLICT DO NOTHING
-
 -- enter_packed (postgres)
 INSERT INTO gateway_tasks (task, agent, owner, created, open, record)
 SELECT given.task, given.agent, given.owner, given.created, given.open, NULL

@@ -125,7 +125,7 @@ def new_id() -> str:
     return _beginning + random_id()[15:]
 
 
-async def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
+def work(gateway: Gateway, turn: Turn) -> tuple[Tasks, str | Action[..., Any], dict[str, Any]]:
     """What a turn is as a task: the engine that takes it, the action, and its input."""
     action = turn.agent.action
     if action is None:

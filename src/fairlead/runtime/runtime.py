@@ -179,7 +179,8 @@ class Runtime:
         token = None
         if plan.action.requires_confirmation:
             token = self._confirmations.check(context, confirm, request)
-        await self._lifespan.start()
+        if self._lifespan.waiting:
+            await self._lifespan.start()
         if plan.checker is not None:
             await permitted(plan.checker(plan.action, context.input, context))
         if token is not None:

@@ -7,6 +7,7 @@ nobody does, nothing is sent. And who hears something that nobody here waits for
 from __future__ import annotations
 
 import contextlib
+import selectors
 import threading
 from collections.abc import Callable, Sequence
 from socket import socketpair
@@ -80,30 +81,35 @@ class Ear:
                 return
             with self._lock:
                 self._resting = False
-            if self._wait(None, self._pause):
-                return
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(self._wake, selectors.EVENT_READ)
+                if self._wait(waiting, self._pause):
+                    return
             self._pause = min(self._pause * 2, _SELDOM)
 
     def _hear(self) -> None:
         """Listen until it is told to stop, as long as somebody here wants to hear something."""
-        with contextlib.closing(self._connect()) as connection:
+        # Made once: a wake comes with every few writes of this process, too.
+        with contextlib.closing(self._connect()) as connection, selectors.DefaultSelector() as waiting:
+            waiting.register(self._wake, selectors.EVENT_READ)
+            waiting.register(connection.pgconn.socket, selectors.EVENT_READ)
             while True:
                 for statement in _LISTEN:
                     connection.execute(statement)
                 self._pause = _SOON
                 # Something may have been told while nobody listened.
                 self._listeners.ring([EVERYTHING])
-                if self._listen(connection):
+                if self._listen(connection, waiting):
                     return
                 for statement in _REST:
                     connection.execute(statement)
-                if self._sleep(connection):
+                if self._sleep(connection, waiting):
                     return
 
-    def _listen(self, connection: psycopg.Connection[Any]) -> bool:
+    def _listen(self, connection: psycopg.Connection[Any], waiting: selectors.BaseSelector) -> bool:
         """Pass on what comes until nobody wants it; whether to stop altogether."""
         pg = connection.pgconn
-        while not self._wait(pg.socket, None):
+        while not self._wait(waiting, None):
             pg.consume_input()
             topics: dict[str, None] = {}
             heard = False
@@ -123,10 +129,10 @@ class Ear:
             self._resting = not self._listeners
             return self._resting
 
-    def _sleep(self, connection: psycopg.Connection[Any]) -> bool:
+    def _sleep(self, connection: psycopg.Connection[Any], waiting: selectors.BaseSelector) -> bool:
         """Wait until somebody listens again; whether to stop altogether."""
         pg = connection.pgconn
-        while not self._wait(pg.socket, None):
+        while not self._wait(waiting, None):
             pg.consume_input()
             while pg.notifies() is not None:
                 pass
@@ -135,13 +141,7 @@ class Ear:
                     return False
         return True
 
-    def _wait(self, socket: int | None, seconds: float | None) -> bool:
+    def _wait(self, waiting: selectors.BaseSelector, seconds: float | None) -> bool:
         """Wait for word from the database or from here, at most so long; whether to stop."""
-        import selectors
-
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._wake, selectors.EVENT_READ)
-            if socket is not None:
-                selector.register(socket, selectors.EVENT_READ)
-            called = any(key.fileobj is self._wake for key, _ in selector.select(seconds))
+        called = any(key.fileobj is self._wake for key, _ in waiting.select(seconds))
         return called and not self._wake.recv(64)

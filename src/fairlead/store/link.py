@@ -38,6 +38,7 @@ _PREPARED: Final = 400
 _BATCH: Final = 256
 #: Texts in an array at most: what is sent at once is to be done while the next is made.
 _ARRAY: Final = 1000
+_DONE: Final = pq.ExecStatus.COMMAND_OK
 _ERROR: Final = pq.ExecStatus.FATAL_ERROR
 _ABORTED: Final = pq.ExecStatus.PIPELINE_ABORTED
 _SYNCED: Final = pq.ExecStatus.PIPELINE_SYNC
@@ -385,8 +386,11 @@ def encoded(statement: Statement, values: Mapping[str, Any]) -> Encoded:
 
 
 def rows_of(forms: Sequence[Form], results: Sequence[pq.abc.PGresult]) -> list[list[Row]]:
-    """The rows of each result."""
-    return [_rows(form, result) for form, result in zip(forms, results, strict=True)]
+    """The rows of each result; of a statement that gives none, how many it touched."""
+    return [
+        [(result.command_tuples or 0,)] if result.status == _DONE else _rows(form, result)
+        for form, result in zip(forms, results, strict=True)
+    ]
 
 
 def _refusal(result: pq.abc.PGresult) -> Exception:

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ClassVar, Final, TypeVar
 
 from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.store.statements import Statement
-from fairlead.store.store import Bundle, Outlet, Row, Single, Store, Work, fail, told_by
+from fairlead.store.store import ONE, Outlet, Row, Single, Store, Work, fail, told_by
 
 T = TypeVar("T")
 Job = tuple[Outlet[Any], Work[Any]]
@@ -36,6 +37,7 @@ _OLDEST: Final = (3, 35, 0)
 #: Writes that are committed together at most.
 _TOGETHER: Final = 256
 _READERS: Final = 2
+_statement: Final = attrgetter("statement")
 #: Full: what was committed survives a power cut, not only a crash. No mmap: a disk that fails would end the process.
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
@@ -90,6 +92,16 @@ class SqliteTx:
             marks = f"({', '.join('?' * len(some[0]))})"
             sql = statement.sqlite.replace(":rows", ", ".join([marks] * len(some)))
             self._connection.execute(sql, [value for row in some for value in row])
+
+    def insert(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Run a statement that inserts one row for many of them; gives how many it inserted."""
+        count = 0
+        wanted = itemgetter(*statement.values)
+        for start in range(0, len(rows), _AT_ONCE):
+            some = rows[start : start + _AT_ONCE]
+            values = [value for row in some for value in wanted(row)]
+            count += self._connection.execute(statement.for_rows(len(some)), values).rowcount
+        return count
 
     def tell(self, topic: str, count: int = 1) -> None:
         self.told[topic] = self.told.get(topic, 0) + count
@@ -310,8 +322,13 @@ def _packed(work: Work[Any]) -> Statement | None:
 
 
 def _bundled(tx: SqliteTx, works: list[Any]) -> list[Any]:
-    bundle = Bundle(works)
-    outcomes = bundle.outcomes([tx.all(call.statement, **call.values) for call in bundle.calls])
+    """What is alike, with a statement for many rows."""
+    count = tx.insert(works[0].call.statement, [work.call.values for work in works])
+    entered = ONE if count == len(works) else []
+    outcomes = [work.read(entered) for work in works]
+    beside = [work.beside for work in works if work.beside is not None]
+    for statement, alike in groupby(beside, _statement):
+        tx.insert(statement, [call.values for call in alike])
     for topic, count in told_by(works, outcomes).items():
         tx.tell(topic, count)
     return outcomes

@@ -12,11 +12,14 @@ A statement without a database in brackets serves both. Parameters are `:name` i
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 _TITLE = re.compile(r"^-- (\w+)(?: \((sqlite|postgres)\))?$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
+#: The one row that a statement enters.
+_ROW = re.compile(r"(?<=VALUES )\([^()]*\)")
 
 
 class Statement(NamedTuple):
@@ -37,10 +40,14 @@ class Statement(NamedTuple):
         numbered = _PARAMETER.sub(number, sql if postgres is None else postgres)
         return cls(name, sql, numbered.encode(), tuple(order))
 
-    def returning(self, columns: str) -> Statement:
-        """The same, giving columns of the rows it touches."""
-        more = f" RETURNING {columns}"
-        return self._replace(sqlite=self.sqlite + more, postgres=self.postgres + more.encode())
+    def for_rows(self, count: int) -> str:
+        """What enters one row, for so many of them, as SQLite takes it: by `values`, row after row."""
+        return _for_rows(self.sqlite, count)
+
+
+@lru_cache(maxsize=256)
+def _for_rows(sql: str, count: int) -> str:
+    return _ROW.sub(lambda found: ", ".join([_PARAMETER.sub("?", found[0])] * count), sql)
 
 
 class Statements:
@@ -51,16 +58,13 @@ class Statements:
         found: dict[str, dict[str, str]] = {}
         for name, database, sql in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
             found.setdefault(name, {})[database or "both"] = sql.strip().rstrip(";")
-        self._all = {}
         for name, forms in found.items():
             both = forms.get("both", "")
-            self._all[name] = Statement.of(forms.get("sqlite", both), forms.get("postgres", both), name)
+            # Attributes of its own are found at once; they are asked for with every call.
+            vars(self)[name] = Statement.of(forms.get("sqlite", both), forms.get("postgres", both), name)
 
     def __getattr__(self, name: str) -> Statement:
-        try:
-            return self._all[name]
-        except KeyError:
-            raise AttributeError(f"No statement is named {name!r}.") from None
+        raise AttributeError(f"No statement is named {name!r}.")
 
 
 def statements(beside: str, name: str = "statements.sql") -> Statements:

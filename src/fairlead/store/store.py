@@ -31,6 +31,9 @@ Wake = Callable[[], None]
 #: Tells a loop's future how work ended.
 Settle = Callable[[asyncio.Future[Any], Any, BaseException | None], None]
 
+#: What a statement tells that touched one row, and gives none.
+ONE: Final[list[Row]] = [(1,)]
+
 #: The topic that wakes every listener: something may have been missed.
 EVERYTHING = "*"
 
@@ -73,8 +76,8 @@ Work = Callable[[Tx], T]
 
 
 class Call(NamedTuple):
-    """A statement and its values. Where there are many alike, `packed` is one for all of them: it takes their values
-    as `:rows`, a JSON list of objects, and gives the `id` of each that it entered.
+    """A statement and its values. Where many enter a row each, `packed` is PostgreSQL's for all of them: it takes their
+    values as `:rows`, a JSON list of objects. SQLite takes many rows in place of one.
     """
 
     statement: Statement
@@ -85,8 +88,10 @@ class Call(NamedTuple):
 class Single(Generic[T]):
     """Work that is one statement where the database can say it in one: then many of them take one journey there.
 
-    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's rows; `beside` is another
-    statement that goes with it, whose rows nobody reads. Whom it tells may depend on the outcome.
+    Elsewhere it is what `otherwise` does. `read` makes the outcome of the statement's rows; of one that gives none,
+    of how many it touched, as a row. Of several that were packed it is told that all were entered, or nothing: then
+    `otherwise` knows which. `beside` is another statement that goes with it, whose rows nobody reads. Whom it tells
+    may depend on the outcome.
     """
 
     __slots__ = ("beside", "call", "otherwise", "read", "topics")
@@ -119,7 +124,7 @@ def told_by(works: Iterable[Single[Any]], outcomes: Iterable[Any]) -> dict[str, 
 
 
 class Bundle:
-    """Works that are done together, with as few statements as can be."""
+    """Works that PostgreSQL does together, with as few statements as can be."""
 
     def __init__(self, works: Sequence[Single[Any]]) -> None:
         self.works = works
@@ -127,7 +132,7 @@ class Bundle:
         self.calls: list[Call] = []
         self._packs: dict[int, tuple[int, list[Mapping[str, Any]]]] = {}
         alone = len(works) == 1
-        #: Where the rows of each are, and under which id if they are others', too.
+        #: Where the rows of each are.
         self._places = [self._place(work.call, alone) for work in works]
         for work in works:
             if work.beside is not None:
@@ -135,25 +140,24 @@ class Bundle:
         for index, rows in self._packs.values():
             self.calls[index] = self.calls[index]._replace(values={"rows": dumps(rows)})
 
-    def _place(self, call: Call, alone: bool) -> tuple[int, str | None]:
-        packed, values = call.packed, call.values
+    def _place(self, call: Call, alone: bool) -> int:
+        packed = call.packed
         if packed is None or alone:
             self.calls.append(call)
-            return len(self.calls) - 1, None
+            return len(self.calls) - 1
         pack = self._packs.get(id(packed))
         if pack is None:
             pack = self._packs[id(packed)] = len(self.calls), []
             self.calls.append(Call(packed, {}))
-        pack[1].append(values)
-        return pack[0], values.get("id")
+        pack[1].append(call.values)
+        return pack[0]
 
     def outcomes(self, rows: Sequence[list[Row]]) -> list[Any]:
         """What each work gave, by the rows of the calls."""
-        entered = {index: {row[0] for row in rows[index]} for index, _ in self._packs.values()}
-        return [
-            work.read(rows[index] if id is None else [(id,)] if id in entered[index] else [])
-            for work, (index, id) in zip(self.works, self._places, strict=True)
-        ]
+        told = list(rows)
+        for index, packed in self._packs.values():
+            told[index] = ONE if rows[index] == [(len(packed),)] else []
+        return [work.read(told[index]) for work, index in zip(self.works, self._places, strict=True)]
 
 
 #: Takes topics, and how often each was told.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import random_id
 
 
 def task_id(now: float) -> str:
     """A new id."""
-    return _begin(now) + random_id()[15:]
+    return _begin(int(now * 1000)) + random_id()[15:]
 
 
 def task_ids(now: float, count: int) -> list[str]:
     """New ids of one moment, in order."""
-    begin = _begin(now)
+    begin = _begin(int(now * 1000))
     return sorted([begin + random_id()[15:] for _ in range(count)])
 
 
@@ -31,6 +33,7 @@ def valid_id(id: str) -> str:
         raise Failure(Kind.invalid_input, "A task's id must be a UUID.", field="id") from None
 
 
-def _begin(now: float) -> str:
-    digits = f"{int(now * 1000):012x}"
+@lru_cache(maxsize=2)
+def _begin(millisecond: int) -> str:
+    digits = f"{millisecond:012x}"
     return f"{digits[:8]}-{digits[8:]}-7"

@@ -7,16 +7,16 @@ ended, nothing he writes counts. All functions take a transaction and may be run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, loads
 from fairlead.store.statements import Statement, statements
-from fairlead.store.store import Call, Row, Single, Tx, Work
+from fairlead.store.store import ONE, Call, Row, Single, Tx, Work
 from fairlead.tasks.records import Event, Task
 from fairlead.tasks.states import State
 
 SQL = statements(__file__)
-_SUBMIT_ONE: Final = SQL.submit.returning("id")
 
 #: What was said, before it has an offset: type, time and data.
 Said = tuple[str, float, Mapping[str, Any]]
@@ -79,7 +79,7 @@ def find(tx: Tx, id: str) -> Task | None:
 def submit(tx: Tx, row: dict[str, Any], now: float) -> Task | None:
     """Enter a task; None where its id or key is there already, which is left as it is."""
     _enters(tx, row, now)
-    entered = Task.new(row) if tx.one(_SUBMIT_ONE, **row) else None
+    entered = Task.new(row) if tx.run(SQL.submit, **row) else None
     _entered(tx, row, now, 1)
     return entered
 
@@ -131,6 +131,10 @@ class Written:
         return Call(self._statement, {**self._values, "task": task, "created": created}, self._packed)
 
 
+def _new(row: Mapping[str, Any], entered: list[Row]) -> Task | None:
+    return Task.new(row) if entered == ONE else None
+
+
 def submitting(
     row: dict[str, Any], now: float, otherwise: Callable[[Tx], Task], beside: Written | None = None
 ) -> Work[Task | None]:
@@ -141,9 +145,9 @@ def submitting(
     if row["deadline"] is not None and row["deadline"] - now < _NEAR:
         topics.append(DEADLINES)
     return Single(
-        Call(_SUBMIT_ONE, row, SQL.submit_packed),
+        Call(SQL.submit, row, SQL.submit_packed),
         topics,
-        lambda found: Task.new(row) if found else None,
+        partial(_new, row),
         otherwise,
         None if beside is None else beside.of(row["id"], row["created"]),
     )

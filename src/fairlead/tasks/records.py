@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import loads
@@ -40,7 +41,7 @@ class Event(NamedTuple):
         return {"offset": self.offset, "type": self.type, "time": self.time, "data": self.data}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """A task as it was when it was looked at. Times are seconds since 1970."""
 
@@ -83,49 +84,51 @@ class Task:
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Task:
-        task = cls(*row)
-        object.__setattr__(task, "state", State(task.state))
-        return task
+        values = dict(zip(_COLUMNS, row, strict=True))
+        values["state"] = State(values["state"])
+        return _made(values)
 
     @classmethod
     def new(cls, row: Mapping[str, Any]) -> Task:
         """The task that was entered with these values."""
-        return cls(
-            id=row["id"],
-            queue=row["queue"],
-            action=row["action"],
-            sealed_input=row["input"],
-            state=State.queued,
-            due=row["due"],
-            ready=row["ready"],
-            priority=row["priority"],
-            worker=None,
-            lease=None,
-            run=0,
-            attempt=0,
-            max_attempts=row["max_attempts"],
-            retry=row["retry"],
-            deadline=row["deadline"],
-            created=row["created"],
-            started=None,
-            ended=None,
-            caller=row["caller"],
-            identity=row["identity"],
-            title=row["title"],
-            spelled_metadata=row["metadata"],
-            key=row["key"],
-            request=row["request"],
-            parent=row["parent"],
-            slot=row["slot"],
-            spelled_question=None,
-            spelled_answers="[]",
-            spelled_checkpoint=None,
-            result=None,
-            reason=None,
-            latest=0,
-            oldest=0,
-            batch=None,
-            lost=0,
+        return _made(
+            {
+                "id": row["id"],
+                "queue": row["queue"],
+                "action": row["action"],
+                "sealed_input": row["input"],
+                "state": State.queued,
+                "due": row["due"],
+                "ready": row["ready"],
+                "priority": row["priority"],
+                "worker": None,
+                "lease": None,
+                "run": 0,
+                "attempt": 0,
+                "max_attempts": row["max_attempts"],
+                "retry": row["retry"],
+                "deadline": row["deadline"],
+                "created": row["created"],
+                "started": None,
+                "ended": None,
+                "caller": row["caller"],
+                "identity": row["identity"],
+                "title": row["title"],
+                "spelled_metadata": row["metadata"],
+                "key": row["key"],
+                "request": row["request"],
+                "parent": row["parent"],
+                "slot": row["slot"],
+                "spelled_question": None,
+                "spelled_answers": "[]",
+                "spelled_checkpoint": None,
+                "result": None,
+                "reason": None,
+                "latest": 0,
+                "oldest": 0,
+                "batch": None,
+                "lost": 0,
+            }
         )
 
     @property
@@ -192,6 +195,17 @@ class Task:
         return {name: value for name, value in told.items() if value is not None and value != {}}
 
 
+_COLUMNS: Final = tuple(field.name for field in fields(Task))
+
+
+def _made(values: dict[str, Any]) -> Task:
+    # What is frozen is made value by value otherwise, which takes four times as long.
+    task = object.__new__(Task)
+    vars(task).update(values)
+    return task
+
+
+@lru_cache(maxsize=1024)
 def whose(caller: str) -> str:
     """A caller as tasks keep him: as a digest, since what tells callers apart may be their secrets."""
     kind, _, words = caller.partition(":")

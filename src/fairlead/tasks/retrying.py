@@ -28,9 +28,12 @@ class TaskRetry(NamedTuple):
     lost: str | None = None
 
 
+_USUAL: Final = TaskRetry()
+
+
 def spelled(action: Action[..., Any], given: TaskRetry | int | None) -> str:
     """What is kept with a task of it. Raises Failure for kinds that nobody knows."""
-    policy = given if isinstance(given, TaskRetry) else TaskRetry(3 if given is None else given)
+    policy = _USUAL if given is None else given if isinstance(given, TaskRetry) else TaskRetry(given)
     if policy.kinds is not None:
         policy = policy._replace(kinds=tuple(policy.kinds))
     return _spelled(policy, action.side_effects == "read" or action.idempotency == "idempotent")

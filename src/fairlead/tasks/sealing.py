@@ -64,11 +64,13 @@ class Sealing:
 
 
 def _reason(action: Action[..., Any]) -> Reason:
-    if action not in _REASONS:
+    try:
+        return _REASONS[action]
+    except KeyError:
         schema = action.input.json_schema
         named: Reason = "named" if _names_secrets(schema) else None
         _REASONS[action] = "declared" if _is_secret(schema) else named
-    return _REASONS[action]
+        return _REASONS[action]
 
 
 def _is_secret(schema: Any) -> bool:

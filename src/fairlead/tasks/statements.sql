@@ -25,20 +25,6 @@ INSERT INTO tasks (
     :created, :caller, :identity, :title, :metadata, :key, :request, :parent, :slot, '[]', 0, 0
 FROM unnest(:id::text[], :input::text[]) AS given (id, input)
 
--- submit_packed
-INSERT INTO tasks (
-    id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
-    caller, identity, title, metadata, key, request, parent, slot, answers, latest, oldest
-) SELECT
-    json_extract(value, '$.id'), json_extract(value, '$.queue'), json_extract(value, '$.action'),
-    json_extract(value, '$.input'), 'queued', json_extract(value, '$.due'), json_extract(value, '$.ready'),
-    json_extract(value, '$.priority'), 0, 0,
-    json_extract(value, '$.max_attempts'), json_extract(value, '$.retry'), json_extract(value, '$.deadline'),
-    json_extract(value, '$.created'), json_extract(value, '$.caller'), json_extract(value, '$.identity'),
-    json_extract(value, '$.title'), json_extract(value, '$.metadata'), json_extract(value, '$.key'),
-    json_extract(value, '$.request'), json_extract(value, '$.parent'), json_extract(value, '$.slot'), '[]', 0, 0
-FROM json_each(:rows) WHERE true ON CONFLICT DO NOTHING RETURNING id
-
 -- submit_packed (postgres)
 INSERT INTO tasks (
     id, queue, action, input, state, due, ready, priority, run, attempt, max_attempts, retry, deadline, created,
@@ -51,7 +37,7 @@ FROM json_to_recordset(CAST(:rows AS json)) AS given (
     id text, queue text, action text, input text, due double precision, ready integer, priority integer,
     max_attempts integer, retry text, deadline double precision, created double precision, caller text, identity text,
     title text, metadata text, key text, request text, parent text, slot text
-) ON CONFLICT DO NOTHING RETURNING id
+) ON CONFLICT DO NOTHING
 
 -- lock_batch
 SELECT 1

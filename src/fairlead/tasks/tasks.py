@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, encode, plain
@@ -21,6 +22,7 @@ from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
+from fairlead.store.store import Work
 from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import task_id, task_ids, valid_id
@@ -121,25 +123,7 @@ class Tasks:
         row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
             row |= {"key": key, "request": hashlib.sha256(request or checked.request).hexdigest()}
-
-        def work(tx: Tx) -> Task:
-            kept = self._kept(tx, row)
-            if kept is not None:
-                return kept
-            if rate is not None:
-                _limited(tx, rate, now)
-            if parent is not None:
-                self._belongs(tx, parent)
-            task = ledger.submit(tx, row, now)
-            if task is not None and also is not None:
-                also(tx, task)
-            task = task or ledger.find(tx, row["id"])
-            if task is None:  # somebody else's id or key came first
-                task = self._kept(tx, row)
-            if task is None or _asked(task) != tuple(row[name] for name in _ASKED):
-                raise Failure(Kind.conflict, f"There is a task with the id {row['id']} already.")
-            return task
-
+        work: Work[Task] = partial(self._enter, row, now, rate, also)
         beside = also if isinstance(also, ledger.Written) and id is None else None
         alone = key is None and rate is None and parent is None and slot is None and also is beside
         entered = await self.store.write(ledger.submitting(row, now, work, beside)) if alone else None
@@ -364,7 +348,7 @@ class Tasks:
     def _identity(self, given: dict[str, Any]) -> str:
         """Who calls as it is kept, without secrets. Few callers make most of the calls."""
         try:
-            asked = hashlib.sha256(encode(given)).digest()
+            asked = hashlib.blake2b(encode(given)).digest()
         except TypeError:
             return self._spelled(given)
         spelled = self._identities.get(asked)
@@ -378,6 +362,32 @@ class Tasks:
         redactor = self.app.redactor
         known = {name: value for name, value in identity.items() if value is not None}
         return dumps({name: shown(_lasting(value), redactor) for name, value in known.items()})
+
+    def _enter(
+        self,
+        row: dict[str, Any],
+        now: float,
+        rate: Rate | None,
+        also: Callable[[Tx, Task], None] | None,
+        tx: Tx,
+    ) -> Task:
+        """Enter a task, or find the one that was entered for the same before."""
+        kept = self._kept(tx, row)
+        if kept is not None:
+            return kept
+        if rate is not None:
+            _limited(tx, rate, now)
+        if row["parent"] is not None:
+            self._belongs(tx, row["parent"])
+        task = ledger.submit(tx, row, now)
+        if task is not None and also is not None:
+            also(tx, task)
+        task = task or ledger.find(tx, row["id"])
+        if task is None:  # somebody else's id or key came first
+            task = self._kept(tx, row)
+        if task is None or _asked(task) != tuple(row[name] for name in _ASKED):
+            raise Failure(Kind.conflict, f"There is a task with the id {row['id']} already.")
+        return task
 
     def _kept(self, tx: Tx, row: Mapping[str, Any]) -> Task | None:
         """The task that the same key has given before."""
