@@ -8,17 +8,19 @@ import random
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from brisk import hurry
-from fairlead.store import Store, open_store
+from databases import Databases
+from fairlead.store import Store
 from servers import Nats, NatsCluster, Postgres
 
 # How quickly examples are made says something of the machine, and nothing of the code. `make fuzz` makes many more.
@@ -45,11 +47,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="Run files, and the tests in each, in another order.")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    words = "any_store: which store is behind it plays no part in the promise: the test runs on SQLite alone."
+    config.addinivalue_line("markers", words)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if not _needless(item)]
     if seed := config.getoption("--shuffle"):
         chance = random.Random(seed)
         files: defaultdict[Path, float] = defaultdict(chance.random)
         items.sort(key=lambda item: (files[item.path], chance.random()))
+
+
+def _needless(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    other = call is not None and call.params.get("store_url", "sqlite") != "sqlite"
+    return other and item.get_closest_marker("any_store") is not None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,7 +78,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-_numbers = count(1)
 _stores: WeakSet[Store] = WeakSet()
 _opened = Store._close_at_exit
 
@@ -119,29 +132,27 @@ def own_postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def _databases(postgres: Postgres) -> Iterator[Callable[[str], object]]:
-    """Runs a statement about databases, over one connection for all tests."""
-    import psycopg
-
-    with psycopg.connect(postgres.url(), autocommit=True) as connection:
-        yield lambda statement: connection.execute(statement.encode())
+def _databases(postgres: Postgres) -> Iterator[Databases]:
+    """The databases of that server."""
+    with closing(Databases(postgres)) as databases:
+        yield databases
 
 
 @pytest.fixture(scope="session")
-def _made(postgres: Postgres, _databases: Callable[[str], object]) -> str:
-    """A database that has its tables, of which tests get copies: making them takes longer than most tests."""
-    _databases("CREATE DATABASE made")
-    open_store(url=postgres.url("made")).close()
+def _made() -> str:
+    """What tests get: a database with tables, or `template1`, an empty one."""
     return "made"
 
 
 @pytest.fixture
-def postgres_url(postgres: Postgres, _databases: Callable[[str], object], _made: str) -> Iterator[str]:
+def postgres_url(postgres: Postgres, _databases: Databases, _made: str) -> Iterator[str]:
     """The address of a database of the test's own, with tables and nothing in them."""
-    name = f"test_{next(_numbers)}"
-    _databases(f"CREATE DATABASE {name} TEMPLATE {_made}")
+    name = _databases.with_tables() if _made == "made" else _databases.empty()
     yield postgres.url(name)
-    _databases(f"DROP DATABASE {name} WITH (FORCE)")
+    for store in list(_stores):
+        if store.kind == "postgres" and urlsplit(store.name).path == f"/{name}":
+            store.close()
+    _databases.take_back(name)
 
 
 @pytest.fixture(scope="session")

@@ -48,8 +48,8 @@ def _union() -> Any:
 @pytest.mark.parametrize(
     "items",
     [
-        [f"({'1,' * 9_990}){' ' * n}" for n in range(50)],
-        [{"f0": "1", "common": ["1"] * 100}] * 1_000,
+        [f"({'1,' * 9_990}){' ' * n}" for n in range(15)],
+        [{"f0": "1", "common": ["1"] * 100}] * 300,
     ],
     ids=["literals", "errors"],
 )
@@ -58,7 +58,7 @@ def test_a_union_of_many_does_not_multiply_the_cost_of_bad_input(items: list[Any
     began = time.process_time()
     with pytest.raises(Invalid) as refused:
         schema.parse({"xs": items})
-    assert time.process_time() - began < 8  # half a minute, before readings were kept and errors counted
+    assert time.process_time() - began < 2.4  # nine seconds, before readings were kept and errors counted
     assert 0 < len(refused.value.issues) <= 100
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import uvicorn
 
 from fairlead import App
@@ -26,6 +25,9 @@ from fairlead.runtime.clock import Clock
 from fairlead.store import Tx
 from fairlead.store.statements import Statement
 from fairlead.surfaces.http import HttpApp
+
+if TYPE_CHECKING:  # for clients: the processes that serve and work do without
+    import httpx
 
 KEY = "oag_" + "ab" * 32
 OTHER_KEY = "oag_" + "cd" * 32
@@ -127,6 +129,8 @@ class Talk:
 
     def __init__(self, address: str, agent: str = "echo", key: str = KEY) -> None:
         headers = {"Authorization": f"Bearer {key}"}
+        import httpx
+
         self.http = httpx.Client(base_url=address, headers=headers, timeout=PATIENCE)
         _CLIENTS.append(self.http)
         self.base = f"/api/v1/agents/{agent}/conversations"

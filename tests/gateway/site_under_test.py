@@ -16,11 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import beeos_sdk as sdk
-import httpx
-import pytest
 import uvicorn
 
 from fairlead import App, Failure, Kind
@@ -29,6 +26,13 @@ from fairlead.agents.models.model import Reply, Request
 from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.runtime.clock import Clock
 from fairlead.store.statements import Statement
+
+if (
+    TYPE_CHECKING
+):  # clients and tests: the processes that serve and work start three times as fast without them
+    import beeos_sdk
+    import httpx
+    import pytest
 
 PATIENCE = 45.0
 #: Seconds between two looks into the folder.
@@ -147,6 +151,8 @@ def serving(site: Any) -> Iterator[str]:
 
 
 def await_server(url: str) -> None:
+    import httpx
+
     with httpx.Client(base_url=url) as client:
         for _ in range(int(PATIENCE / 0.02)):
             with suppress(httpx.TransportError):
@@ -184,16 +190,24 @@ class Site:
         self.folder = folder
 
     def raw(self, key: str | None = OWNER) -> httpx.Client:
+        import httpx
+
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=PATIENCE)
 
     def agents(self, key: str = OWNER) -> Any:
+        import beeos_sdk as sdk
+
         return sdk.AgentsApi(self._client(key))
 
     def tasks(self, key: str = OWNER) -> Any:
+        import beeos_sdk as sdk
+
         return sdk.TasksApi(self._client(key))
 
-    def _client(self, key: str) -> sdk.ApiClient:
+    def _client(self, key: str) -> beeos_sdk.ApiClient:
+        import beeos_sdk as sdk
+
         return sdk.ApiClient(sdk.Configuration(host=self.url, access_token=key, retries=False))
 
     def leave(self, name: str) -> None:
@@ -209,6 +223,8 @@ class Site:
         raise AssertionError(f"no {name} in {PATIENCE} s")
 
     def create(self, agent: str, message: str = "hello", **body: Any) -> str:
+        import beeos_sdk as sdk
+
         made = self.tasks().create_task(agent, sdk.CreateTaskRequest(message=message, **body))
         assert made is not None
         id: str = made.data.task_id

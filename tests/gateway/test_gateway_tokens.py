@@ -106,6 +106,7 @@ def failing(failure: Failure | Exception) -> Callable[[Any], None]:
     return resolver
 
 
+@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("failure", "told"),
     [

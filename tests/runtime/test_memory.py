@@ -70,7 +70,7 @@ async def streamed(app: App, n: int) -> None:
 
 @pytest.mark.parametrize(
     ("use", "calls"),
-    [(plain, 10_000), (everything, 2_000), (failing, 800), (threaded, 2_000), (streamed, 1_500)],
+    [(plain, 4_000), (everything, 1_200), (failing, 800), (threaded, 1_000), (streamed, 1_000)],
     ids=lambda each: each.__name__ if callable(each) else "",
 )
 async def test_memory_is_flat(use: Callable[[App, int], Awaitable[None]], calls: int) -> None:

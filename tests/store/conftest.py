@@ -8,6 +8,8 @@ import pytest
 
 from others import Other
 
+WITH_TABLES = ("test_store_idempotency", "test_store_rates", "test_store_secrets")
+
 
 @pytest.fixture
 def place(store_url: str) -> str:
@@ -28,7 +30,7 @@ def other() -> Iterator[Callable[..., Other]]:
         each.remove()
 
 
-@pytest.fixture(scope="session")
-def _made() -> str:
-    """Databases are empty here: their tables are what is tested."""
-    return "template1"
+@pytest.fixture(scope="module")
+def _made(request: pytest.FixtureRequest) -> str:
+    """Databases are empty where their tables are what is tested, and where tests make their own."""
+    return "made" if request.path.stem in WITH_TABLES else "template1"
