@@ -13,6 +13,7 @@ import sys
 
 # The commands are started dozens of times, so what only the other side needs is imported there.
 if not sys.flags.isolated:
+    import contextlib
     import gc
     import importlib.util
     import json
@@ -86,11 +87,9 @@ def keep(place: str, program: str) -> None:
 
 def _bury() -> None:
     """Take note of those that ended."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    except ChildProcessError:
-        pass
 
 
 def _serve(caller: socket.socket, main: object) -> None:
@@ -123,23 +122,19 @@ def _serve(caller: socket.socket, main: object) -> None:
     for stream in (0, 1, *streams):
         os.close(stream)
     life = os.pidfd_open(program)
-    while caller in select.select([caller, life], [], [])[0]:
+    while life not in select.select([caller, life], [], [])[0]:
         # What the command is told, the program is told; a command that is gone was killed.
         os.kill(program, (caller.recv(1) or bytes([signal.SIGKILL]))[0])
     _, status = os.waitpid(program, 0)
-    try:
+    with contextlib.suppress(BrokenPipeError):
         caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-    except BrokenPipeError:
-        pass
     os._exit(0)
 
 
 def _end(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError):
             stream.flush()
-        except OSError:
-            pass
     os._exit(code)
 
 
