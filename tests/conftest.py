@@ -49,10 +49,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+# Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would
+# do so again and again while they come.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Modules and tests stay to the end: a collector that looks through all of them takes a second each time.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 _numbers = count(1)
