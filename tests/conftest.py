@@ -22,6 +22,7 @@ from brisk import hurry
 from databases import Databases
 from fairlead.store import Store
 from servers import Nats, NatsCluster, Postgres
+from warm import Warm
 
 # How quickly examples are made says something of the machine, and nothing of the code. `make fuzz` makes many more.
 # A change is judged by the same ones each time; at a desk they are other ones, and find what nobody thought of.
@@ -72,10 +73,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+# Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would
+# do so again and again while they come.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Modules and tests stay to the end: a collector that looks through all of them takes a second each time.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 _stores: WeakSet[Store] = WeakSet()
@@ -171,6 +177,35 @@ def own_nats() -> Iterator[Nats]:
 def nats_cluster() -> Iterator[NatsCluster]:
     """Three NATS servers, each of which the test may stop, restart and kill."""
     yield from _running(NatsCluster())
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[Warm]:
+    """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time."""
+    kept = Warm(Path(__file__).with_name("warm_python.py"), "-W", "error")
+    yield kept
+    kept.close()
+
+
+@pytest.fixture(scope="session")
+def warm_bench() -> Iterator[Warm]:
+    """`python tools/mcp_bench.py ...`: the SDK that it is made of takes most of a second to import."""
+    kept = Warm(Path(__file__).parent / "tools" / "mcp_bench.py")
+    yield kept
+    kept.close()
+
+
+@pytest.fixture(scope="session")
+def warm_path(tmp_path_factory: pytest.TempPathFactory, warm_python: Warm) -> str:
+    """A search path where `fairlead` and `python FILE` are started warm. As an environment has them they are started
+    from README and tutorial, by `project/test_first_walk.py`."""
+    folder, ours = tmp_path_factory.mktemp("warm"), Path(sys.executable).parent
+    (folder / "fairlead").write_text(f'#!/bin/sh\nexec {warm_python.line(f"{ours}/fairlead")} "$@"\n')
+    warm = f'*.py) exec {warm_python.line()} "$@";;'
+    (folder / "python").write_text(f'#!/bin/sh\ncase "$1" in {warm} *) exec {ours}/python "$@";; esac\n')
+    for name in ("fairlead", "python"):
+        (folder / name).chmod(0o755)
+    return os.pathsep.join([str(folder), str(ours), os.environ.get("PATH", "")])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

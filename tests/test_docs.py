@@ -19,6 +19,7 @@ from fairlead.failures import Kind
 from fairlead.runtime.app import RuntimeOptions
 from fairlead.surfaces.cli.builtin import BUILTINS
 from fairlead.surfaces.cli.fields import CALL_FLAGS
+from warm import Warm
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -116,19 +117,21 @@ def test_examples_use_public_names_only() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=relative)
-def test_an_example_runs(example: Path, tmp_path: Path) -> None:
-    how = ["-m", "pytest", "-p", "no:cacheprovider"] if example.name.startswith("test_") else ["-W", "error"]
+def test_an_example_runs(example: Path, tmp_path: Path, warm_python: Warm) -> None:
+    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", example.name]
+    how = tests if example.name.startswith("test_") else warm_python.command(example.name)
     places = {"DESK_FILE": str(tmp_path / "desk.json"), "FAIRLEAD_DATA": str(tmp_path / "data")}
-    done = run([sys.executable, *how, example.name], example.parent, **places)
+    places |= {} if how is tests else {"PYTHONWARNINGS": "error"}
+    done = run(how, example.parent, **places)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=relative)
-def test_the_commands_on_a_page_do_what_it_shows(page: Path, tmp_path: Path) -> None:
+def test_the_commands_on_a_page_do_what_it_shows(page: Path, tmp_path: Path, warm_path: str) -> None:
     at = re.search(r"<!-- commands run in (\S+) -->", read(page))
     folder = ROOT / at[1] if at else ROOT
     places = {"TASKBOARD_DB": str(tmp_path / "board.sqlite"), "DESK_FILE": str(tmp_path / "desk.json")}
-    places |= {"FAIRLEAD_DATA": str(tmp_path / "data")}
+    places |= {"FAIRLEAD_DATA": str(tmp_path / "data"), "PATH": warm_path}
     for command in commands(page):
         # Others may run the same page at the same time.
         exit_code, printed = run_on_terminal(command.line.replace("/tmp/", f"{tmp_path}/"), folder, **places)

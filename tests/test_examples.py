@@ -21,6 +21,7 @@ import pytest
 from fairlead import App, Kind
 from fairlead.runtime import Signal
 from fairlead.testing import collect_stream, expect_error, expect_log, expect_ok
+from warm import Warm
 
 FOLDER = Path(__file__).parents[1] / "examples" / "taskboard"
 WRITER: dict[str, Any] = {"user": "ada", "auth": {"permissions": ["tasks:write"]}}
@@ -231,7 +232,7 @@ TRIED = {
 
 
 @pytest.mark.parametrize("command", TRIED)
-def test_what_the_tour_says_to_try_works(tour: str, tmp_path: Path, command: str) -> None:
+def test_what_the_tour_says_to_try_works(tour: str, tmp_path: Path, command: str, warm_python: Warm) -> None:
     code, said = TRIED[command]
     assert f"app.py {command}\n" in tour
     if "--pause" in command:
@@ -244,7 +245,7 @@ def test_what_the_tour_says_to_try_works(tour: str, tmp_path: Path, command: str
         "TASKBOARD_DB": str(tmp_path / "board.sqlite"),
     }
     process = subprocess.Popen(
-        [sys.executable, FOLDER / "app.py", *words, *more],
+        warm_python.command(str(FOLDER / "app.py"), *words, *more),
         cwd=FOLDER.parents[1],
         env=environment | {"FAIRLEAD_MODEL": ""},
         stdin=subprocess.PIPE,

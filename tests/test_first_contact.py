@@ -143,10 +143,10 @@ def test_every_mistake_on_the_page_is_provoked_here() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.heading)
-def test_a_mistake_is_told_with_its_code_and_a_way_out(mistake: Mistake, place: Path) -> None:
+def test_a_mistake_is_told_with_its_code_and_a_way_out(mistake: Mistake, place: Path, warm_path: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = {"TAKEN": str(taken.getsockname()[1]), "FREE": str(free_port())}
-        exit_code, said = shell(mistake.command, place, **ports)
+        exit_code, said = shell(mistake.command, place, PATH=warm_path, **ports)
     assert exit_code == mistake.exit_code, said
     assert mistake.code in said
     assert says(said, heading(mistake.heading)), said

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import linecache
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import chdir, contextmanager
 from functools import cache
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
@@ -69,31 +73,62 @@ def project(tmp_path: Path) -> Path:
 
 Fairlead = Callable[..., subprocess.CompletedProcess[str]]
 
+#: What a command is not told of the environment that tests run in.
+HIDDEN = (
+    "PYTHONPATH",
+    "FAIRLEAD_APP",
+    "VIRTUAL_ENV",
+    "PIP_FIND_LINKS",
+    "PYTEST_ADDOPTS",
+    "PYTEST_XDIST_WORKER",
+)
+
+
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in HIDDEN}
+
+
+@contextmanager
+def from_here(folder: Path) -> Iterator[None]:
+    """In a folder, with nothing left of what is imported from it: the next call may find other files there."""
+    path, before, written = list(sys.path), set(sys.modules), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    importlib.invalidate_caches()
+    linecache.clearcache()
+    try:
+        with chdir(folder):
+            yield
+    finally:
+        sys.path[:], sys.dont_write_bytecode = path, written
+        for name in set(sys.modules) - before:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]
+
 
 @pytest.fixture
-def run(project: Path) -> Fairlead:
-    """`fairlead` as a process in the project's folder."""
+def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Fairlead:
+    """`fairlead` in the project's folder, as a program would start it, in this process.
+
+    What a process of its own adds is shown by `test_a_verb_is_a_command_that_ends_with_its_code`.
+    """
 
     def run(*arguments: str, cwd: Path = project) -> subprocess.CompletedProcess[str]:
-        return execute([sys.executable, "-m", "fairlead", *arguments], cwd)
+        for name in HIDDEN:
+            monkeypatch.delenv(name, raising=False)
+        out, err = io.StringIO(), io.StringIO()
+        with from_here(cwd), pytest.raises(SystemExit) as exit:
+            main(arguments, console=Console(io.StringIO(), out, err, environment()))
+        assert isinstance(exit.value.code, int)
+        return subprocess.CompletedProcess(arguments, exit.value.code, out.getvalue(), err.getvalue())
 
     return run
 
 
 def execute(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
-    hidden = (
-        "PYTHONPATH",
-        "FAIRLEAD_APP",
-        "VIRTUAL_ENV",
-        "PIP_FIND_LINKS",
-        "PYTEST_ADDOPTS",
-        "PYTEST_XDIST_WORKER",
-    )
-    environment = {key: value for key, value in os.environ.items() if key not in hidden}
     return subprocess.run(
         [str(each) for each in command],
         cwd=cwd,
-        env=environment,
+        env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -110,12 +145,31 @@ def _execute() -> Fairlead:
 
 @pytest.fixture(scope="session")
 def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fairlead's own wheel, as it would be published."""
+    """Fairlead's own wheel, as it would be published, and compiled as far as it is here: a new environment would
+    compile it anew each time."""
     folder = tmp_path_factory.mktemp("wheel")
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     done = execute([sys.executable, "-c", build, folder], ROOT)
     assert done.returncode == 0, done.stderr
-    return next(folder.glob("*.whl"))
+    wheel = next(folder.glob("*.whl"))
+    with zipfile.ZipFile(wheel, "a") as archive:
+        for name in archive.namelist():
+            if name.endswith(".py") and (code := compiled(ROOT / "src" / name)):
+                archive.writestr(importlib.util.cache_from_source(name), code)
+    return wheel
+
+
+def compiled(source: Path) -> bytes | None:
+    """A module's bytecode, if it is kept and of this source, to be taken without another look at any source."""
+    kept = Path(importlib.util.cache_from_source(str(source)))
+    if not source.is_file() or not kept.is_file():
+        return None
+    code, about = kept.read_bytes(), source.stat()
+    made_of = struct.pack("<III", 0, int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
+    if code[:16] != importlib.util.MAGIC_NUMBER + made_of:
+        return None
+    unchecked = struct.pack("<I", 0b01)  # PEP 552
+    return code[:4] + unchecked + importlib.util.source_hash(source.read_bytes()) + code[16:]
 
 
 @pytest.fixture(scope="session")
@@ -198,17 +252,14 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture
-def look(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Seen]:
+def look(project: Path) -> Callable[..., Seen]:
     """`fairlead` in the project's folder, as someone at a terminal sees it; with `tty=False`, as a program does."""
 
     def look(*arguments: str, tty: bool = True, cwd: Path = project, **environ: str) -> Seen:
-        monkeypatch.chdir(cwd)
         out, err = (Terminal(), Terminal()) if tty else (io.StringIO(), io.StringIO())
-        with pytest.raises(SystemExit) as exit:
+        with from_here(cwd), pytest.raises(SystemExit) as exit:
             main(arguments, console=Console(io.StringIO(), out, err, environ))
         assert isinstance(exit.value.code, int)
-        for name in ("app", "shelf"):
-            sys.modules.pop(name, None)
         return Seen(exit.value.code, out.getvalue(), err.getvalue())
 
     return look

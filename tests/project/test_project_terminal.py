@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ def test_a_page_says_what_the_verb_does_what_it_takes_and_how_it_is_typed(look: 
 @pytest.mark.parametrize("verb", VERBS)
 def test_colours_are_for_terminals_that_want_them(look: Look, saved: Path, verb: str) -> None:
     arguments, code = CALLS[verb]
-    for environ, tty in (({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, True), ({}, False)):
-        seen = look(*arguments, tty=tty, **environ)
+    for environ in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):  # the next test looks without a terminal
+        seen = look(*arguments, **environ)
         assert seen.code == code, seen
         assert ESCAPE not in seen.out + seen.err
 
@@ -64,7 +65,23 @@ def test_a_program_gets_json_and_so_does_a_person_who_asks(look: Look, saved: Pa
     arguments, code = CALLS[verb]
     for seen in (look(*arguments, tty=False), look(*arguments, "--json")):
         assert (seen.code, seen.err) == (code, "")
+        assert ESCAPE not in seen.out
         assert json.loads(seen.out)["ok"] is (code == 0)
+
+
+@pytest.mark.parametrize("verb", ["doctor", "lint", "diff", "docs", "build", "publish"])
+def test_a_verb_is_a_command_that_ends_with_its_code(
+    look: Look, execute: Callable[..., Any], saved: Path, verb: str
+) -> None:
+    """A process of its own tells what other tests see in theirs. (Those of `package` and `init` are elsewhere.)"""
+    (saved / "fairlead.toml").write_text("[package]\nprivate = true\n[lint]\nshortest_description = 200\n")
+    arguments = CALLS[verb][0] + {"lint": ("--strict",), "publish": ("--live",)}.get(verb, ())
+    seen = look(*arguments, tty=False)
+    done = execute([sys.executable, "-m", "fairlead", *arguments], saved)
+    assert (done.returncode, done.stderr) == (seen.code, seen.err)
+    if verb != "doctor":  # which tells how long the import took
+        assert done.stdout == seen.out
+    assert seen.code == {"doctor": 1, "lint": 1, "publish": 3}.get(verb, 0)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from talking import AGENT
+from warm import Warm
 
 PATIENCE = 30.0
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -21,8 +22,11 @@ Spawn = Callable[..., "subprocess.Popen[str]"]
 class Office:
     """A program with an agent and a store of its own, run in processes."""
 
-    def __init__(self, path: Path, spawn: Spawn, on_terminal: Callable[..., Any], data: Path) -> None:
+    def __init__(
+        self, path: Path, spawn: Spawn, on_terminal: Callable[..., Any], data: Path, warm: Warm
+    ) -> None:
         self._path = path
+        self._warm = warm
         self._spawn = spawn
         self._on_terminal = on_terminal
         self._env = {"FAIRLEAD_DATA": str(data)}
@@ -35,10 +39,16 @@ class Office:
         return self._on_terminal(self._path, *argv, **(self._env | plain))
 
     def run(self, *argv: str) -> str:
-        process = self.start(*argv)
-        out, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, err
-        return out
+        """A command that ends by itself, started warm; workers are not."""
+        done = subprocess.run(
+            self._warm.command(str(self._path), *argv),
+            env=os.environ | self._env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def submit(self, prompt: str) -> str:
         return self.run("run", "bob", "--prompt", prompt, "--detach").strip()
@@ -65,9 +75,13 @@ def heard(worker: subprocess.Popen[str], word: str) -> None:
 
 @pytest.fixture
 def office(
-    program: Callable[[str], Path], spawn: Spawn, on_terminal: Callable[..., Any], tmp_path: Path
+    program: Callable[[str], Path],
+    spawn: Spawn,
+    on_terminal: Callable[..., Any],
+    tmp_path: Path,
+    warm_python: Warm,
 ) -> Office:
-    return Office(program(AGENT), spawn, on_terminal, tmp_path / "data")
+    return Office(program(AGENT), spawn, on_terminal, tmp_path / "data", warm_python)
 
 
 @pytest.mark.parametrize(("answer", "came"), [("approve", "wiped disk"), ("deny", "user_denied")])

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from warm import Warm
+
 PATIENCE = 30.0
 Spawn = Callable[..., "subprocess.Popen[str]"]
 OnTerminal = Callable[..., Any]
@@ -67,8 +69,9 @@ async def stumble(ctx: Context) -> int:
 class Desk:
     """A program with a store of its own, run in processes."""
 
-    def __init__(self, path: Path, spawn: Spawn, on_terminal: OnTerminal, data: Path) -> None:
+    def __init__(self, path: Path, spawn: Spawn, on_terminal: OnTerminal, data: Path, warm: Warm) -> None:
         self.path = path
+        self._warm = warm
         self._spawn = spawn
         self._on_terminal = on_terminal
         self.env = {"FAIRLEAD_DATA": str(data)}
@@ -80,9 +83,16 @@ class Desk:
         return self._on_terminal(self.path, *argv, **(self.env | {"NO_COLOR": "1"} | env))
 
     def run(self, *argv: str, stdin: str = "") -> tuple[int, str, str]:
-        process = self.start(*argv)
-        out, err = process.communicate(stdin, timeout=PATIENCE)
-        return process.returncode, out, err
+        """A command that ends by itself, started warm; those that are sent signals are not."""
+        done = subprocess.run(
+            self._warm.command(str(self.path), *argv),
+            env=os.environ | self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        return done.returncode, done.stdout, done.stderr
 
     def json(self, *argv: str) -> Any:
         code, out, err = self.run(*argv)
@@ -125,8 +135,10 @@ class Worker:
 
 
 @pytest.fixture
-def desk(program: Callable[[str], Path], spawn: Spawn, on_terminal: OnTerminal, tmp_path: Path) -> Desk:
-    return Desk(program(DESK), spawn, on_terminal, tmp_path / "data")
+def desk(
+    program: Callable[[str], Path], spawn: Spawn, on_terminal: OnTerminal, tmp_path: Path, warm_python: Warm
+) -> Desk:
+    return Desk(program(DESK), spawn, on_terminal, tmp_path / "data", warm_python)
 
 
 def test_one_process_submits_another_runs_a_third_watches(desk: Desk) -> None:

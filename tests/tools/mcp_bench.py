@@ -141,5 +141,9 @@ def http() -> None:
         uvicorn.Server(config).run(sockets=[listening])
 
 
+def main(arguments: list[str]) -> None:
+    http() if arguments == ["http"] else server.run("stdio")
+
+
 if __name__ == "__main__":
-    http() if sys.argv[1:] == ["http"] else server.run("stdio")
+    main(sys.argv[1:])

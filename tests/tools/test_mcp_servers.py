@@ -24,6 +24,7 @@ from fairlead.store import open_store
 from fairlead.store.secrets import Secrets
 from fairlead.tools.mcp import ELICIT, Elicitation, McpServer, add_mcp
 from servers import until
+from warm import Warm
 
 HERE = Path(__file__).parent
 BENCH = str(HERE / "mcp_bench.py")
@@ -31,10 +32,26 @@ ODD = [sys.executable, str(HERE / "mcp_odd.py")]
 WORKSHOP = HERE.parent / "surfaces" / "mcp" / "workshop.py"
 NODE = HERE.parent / "node" / "node_modules"
 EVERYTHING = NODE / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+#: The bench as anybody starts it; most tests start it warm.
 STDIO = [sys.executable, BENCH, "stdio"]
 PATIENCE = 30.0
 
 WAYS = [(transport, mode) for transport in ("stdio", "http") for mode in ("auto", "legacy")]
+
+
+class Started:
+    """How the bench is started. A fixture cannot be asked for by helpers, so it leaves the warm bench here."""
+
+    warm: Warm
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _warm_bench(warm_bench: Warm) -> None:
+    Started.warm = warm_bench
+
+
+def stdio() -> list[str]:
+    return Started.warm.command("stdio")
 
 
 @contextmanager
@@ -63,14 +80,14 @@ def _listens(url: str) -> bool:
 async def bench(transport: str = "stdio", mode: str = "auto", **options: Any) -> AsyncIterator[McpServer]:
     """The bench, connected."""
     if transport == "stdio":
-        server = McpServer("bench", STDIO, mode=mode, **options)
+        server = McpServer("bench", stdio(), mode=mode, **options)
         try:
             await server.connect()
             yield server
         finally:
             await server.close()
         return
-    with serving(sys.executable, BENCH, "http") as (url, _):
+    with serving(*Started.warm.command("http")) as (url, _):
         server = McpServer("bench", url=url, mode=mode, **options)
         try:
             await server.connect()
@@ -354,7 +371,7 @@ async def test_secrets_reach_the_server_and_nobody_else(
     app = App("keeper", store=store)
     await Secrets(store).set("token", "s3cret-value")
     env = {"TOKEN": "secret:token", "PLAIN": "${BENCH_PLAIN}", "OTHER": "${BENCH_NONE:-default}"}
-    server = add_mcp(app, McpServer("bench", STDIO, env=env))
+    server = add_mcp(app, McpServer("bench", stdio(), env=env))
     async with app:
         await server.connect()
         assert await ask(app, "bench_env", {"name": "TOKEN"}) == "s3cret-value"
@@ -388,7 +405,7 @@ async def test_a_secret_that_is_not_there_is_told_and_can_be_put_right() -> None
             raise Failure(Kind.not_found, f"There is no secret {name!r}.")
         return kept[name]
 
-    server = McpServer("bench", STDIO, env={"TOKEN": "secret:token"}, secrets=lookup)
+    server = McpServer("bench", stdio(), env={"TOKEN": "secret:token"}, secrets=lookup)
     with pytest.raises(Failure) as raised:
         await server.connect()
     assert raised.value.kind is Kind.not_found
@@ -450,7 +467,7 @@ async def test_no_tool_takes_the_place_of_an_action_even_when_it_changes() -> No
 
 
 def test_each_event_loop_has_a_connection_of_its_own() -> None:
-    server = McpServer("bench", STDIO)
+    server = McpServer("bench", stdio())
 
     async def once() -> Any:
         await server.connect()
@@ -471,7 +488,7 @@ async def test_many_calls_share_a_connection_and_get_their_own_answers(transport
 
 
 async def test_many_who_need_a_server_at_once_start_it_once() -> None:
-    server = McpServer("bench", STDIO)
+    server = McpServer("bench", stdio())
     try:
         await asyncio.gather(*(server.connect() for _ in range(5)))
         app = app_of(server)

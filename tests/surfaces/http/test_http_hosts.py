@@ -23,8 +23,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from fairlead import App, Context
+from warm import Warm
 
 PATIENCE = 30.0
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 APP = '''
 import asyncio
 from fairlead import App
@@ -245,9 +247,11 @@ def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:
         ("--console", "--reload"),
     ],
 )
-def test_what_cannot_be_served_is_refused_at_once(quay: Path, options: tuple[str, ...]) -> None:
+def test_what_cannot_be_served_is_refused_at_once(
+    quay: Path, warm_python: Warm, options: tuple[str, ...]
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "serve", *options],
+        warm_python.command(FAIRLEAD, "serve", *options),
         cwd=quay,
         capture_output=True,
         text=True,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.messages import ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.test import TestModel
 
 from fairlead import App, Context, s
+
+# It takes long to import, and every test process collects this file.
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models.function import AgentInfo
 
 app = App("desk")
 runs: list[str] = []
@@ -114,6 +115,10 @@ async def test_identity_exposure_and_trimming_hold_in_both_libraries() -> None:
 
 
 async def test_pydantic_ai_calls_every_tool_with_arguments_of_its_schema() -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ToolReturnPart
+    from pydantic_ai.models.test import TestModel
+
     model = TestModel(seed=1)
     agent = Agent(model, tools=app.tools(only=["add", "echo"]).pydantic_ai())
     result = await agent.run("Go.")
@@ -132,6 +137,10 @@ async def test_pydantic_ai_calls_every_tool_with_arguments_of_its_schema() -> No
 
 
 async def test_pydantic_ai_hears_of_failures_and_goes_on() -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import FunctionModel
+
     heard: list[Any] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -18,11 +18,19 @@ MARK = re.compile(r"\[\.\.\. (\d+) of (\d+) (characters|items|entries) left out 
 
 CHARACTERS = st.sampled_from(["x", "ü", '"', "\n", "\x00", "😀", "\ud800"])
 TEXTS = st.text(max_size=5) | st.tuples(CHARACTERS, st.integers(0, 3000)).map(lambda both: both[0] * both[1])
+#: Six times the largest budget; a list of lists of texts, each many times over, would be of gigabytes.
+LONGEST = 30_000
+
+
+def repeated(item: Any, times: int) -> list[Any]:
+    return [item] * min(times, LONGEST // len(json.dumps(item)))
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.just(10**900) | TEXTS,
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.tuples(inner, st.integers(0, 80)).map(lambda both: [both[0]] * both[1])
+        | st.builds(repeated, inner, st.integers(0, 80))
         | st.dictionaries(st.text(max_size=80), inner, max_size=30)
     ),
     max_leaves=8,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic.types import Message, ToolUseBlock
-from google.genai import types as gemini
-from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
-from openai.types.responses import Response, ResponseFunctionToolCall
 
 from fairlead import App, Context, Failure, Kind
 from fairlead.actions import Action
 from fairlead.runtime import Signal
 from fairlead.surfaces.llm.formats import FORMATS
+
+# They take seconds to import, and every test process collects this file.
+if TYPE_CHECKING:
+    from anthropic.types import Message
+    from google.genai import types as gemini
+    from openai.types.chat import ChatCompletion
+    from openai.types.responses import Response
 
 app = App("desk")
 runs: list[str] = []
@@ -114,21 +117,32 @@ async def test_a_call_comes_back_as_the_providers_result(format: str) -> None:
     assert RESULTS[format](item) == ("call_1", WHOLE)
 
 
-OBJECTS = {
-    "openai": ChatCompletionMessageFunctionToolCall.model_validate(SHAPES["openai"]),
-    "openai-responses": ResponseFunctionToolCall.model_validate(SHAPES["openai-responses"]),
-    "anthropic": ToolUseBlock.model_validate(SHAPES["anthropic"]),
-    "gemini": gemini.FunctionCall(id="call_1", name="add", args={"a": 2}),
-}
+def provided(format: str) -> Any:
+    """The call as an object of the provider's own."""
+    from anthropic.types import ToolUseBlock
+    from google.genai import types as gemini
+    from openai.types.chat import ChatCompletionMessageFunctionToolCall
+    from openai.types.responses import ResponseFunctionToolCall
+
+    if format == "gemini":
+        return gemini.FunctionCall(id="call_1", name="add", args={"a": 2})
+    kinds: dict[str, Any] = {
+        "openai": ChatCompletionMessageFunctionToolCall,
+        "openai-responses": ResponseFunctionToolCall,
+        "anthropic": ToolUseBlock,
+    }
+    return kinds[format].model_validate(SHAPES[format])
 
 
-@pytest.mark.parametrize("format", OBJECTS)
+@pytest.mark.parametrize("format", ["openai", "openai-responses", "anthropic", "gemini"])
 async def test_the_providers_own_objects_are_read(format: str) -> None:
-    item = await app.tools(format).execute(OBJECTS[format])
+    item = await app.tools(format).execute(provided(format))
     assert RESULTS[format](item) == ("call_1", WHOLE)
 
 
 def completion(*calls: Any) -> ChatCompletion:
+    from openai.types.chat import ChatCompletion
+
     message = {"role": "assistant", "content": "Let me see.", "tool_calls": list(calls) or None}
     choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
     made = {"id": "x", "created": 1, "model": "m", "object": "chat.completion", "choices": [choice]}
@@ -136,6 +150,8 @@ def completion(*calls: Any) -> ChatCompletion:
 
 
 def response(*calls: Any) -> Response:
+    from openai.types.responses import Response
+
     words = {"type": "output_text", "text": "Let me see.", "annotations": []}
     said = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [words]}
     made = {"id": "x", "created_at": 1, "model": "m", "object": "response", "output": [said, *calls]}
@@ -143,6 +159,8 @@ def response(*calls: Any) -> Response:
 
 
 def message(*blocks: Any) -> Message:
+    from anthropic.types import Message
+
     made = {"id": "x", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use"}
     usage = {"input_tokens": 1, "output_tokens": 1}
     words = {"type": "text", "text": "Let me see."}
@@ -150,6 +168,8 @@ def message(*blocks: Any) -> Message:
 
 
 def content(*parts: Any) -> gemini.GenerateContentResponse:
+    from google.genai import types as gemini
+
     said = {"role": "model", "parts": [{"text": "Let me see."}, *parts]}
     return gemini.GenerateContentResponse.model_validate({"candidates": [{"content": said}]})
 
@@ -194,10 +214,14 @@ async def test_an_answer_is_what_goes_into_the_conversation(format: str, roles: 
     answer = await app.tools(format).answer(MESSAGES[format](SHAPES[format], SHAPES[format]))
     assert [item.get("role") for item in answer] == roles
     if format == "gemini":
+        from google.genai import types as gemini
+
         gemini.Content.model_validate(answer[0])
 
 
 async def test_the_message_of_a_completion_and_lists_of_calls_are_read_too() -> None:
+    from openai.types.chat import ChatCompletionMessage
+
     tools = app.tools("openai")
     whole = completion(SHAPES["openai"])
     assert len(await tools.execute(whole.choices[0].message)) == 1

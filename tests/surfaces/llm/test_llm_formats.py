@@ -7,14 +7,8 @@ import re
 from copy import deepcopy
 from typing import Annotated, Any, Literal
 
-import anthropic.types
 import jsonschema_rs
-import openai.types.chat
-import openai.types.responses
 import pytest
-from anthropic.lib._parse._transform import transform_schema
-from google.genai import types as gemini
-from openai.types.responses.response_input_param import FunctionCallOutput
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from fairlead import App, Runtime
@@ -23,6 +17,7 @@ from fairlead.surfaces.llm import Tools, function_calling_manifest
 from fairlead.surfaces.llm.calls import Call
 from fairlead.surfaces.llm.formats import FORMATS
 
+# The providers' packages take seconds to import, and every test process collects this file: tests import them.
 ATTRIBUTION = {"text": "Made by Acme", "url": "https://acme.example", "vendor": "Acme"}
 app = App("shop", attribution=ATTRIBUTION)
 
@@ -76,13 +71,17 @@ def test_127_chat_tools_are_what_the_provider_takes() -> None:
     assert tool["function"]["name"] == "find_orders"
     assert tool["function"]["description"] == "Find a customer's orders."
     assert tool["function"]["strict"] is True
-    exact(openai.types.chat.ChatCompletionFunctionToolParam).validate_python(tool)
+    from openai.types.chat import ChatCompletionFunctionToolParam
+
+    exact(ChatCompletionFunctionToolParam).validate_python(tool)
 
 
 def test_127_responses_tools_are_what_the_provider_takes() -> None:
     (tool,) = app.tools("openai-responses").definitions
     assert list(tool) == ["type", "name", "description", "parameters", "strict"]
-    exact(openai.types.responses.FunctionToolParam).validate_python(tool)
+    from openai.types.responses import FunctionToolParam
+
+    exact(FunctionToolParam).validate_python(tool)
 
 
 @pytest.mark.parametrize("format", ["openai", "openai-responses"])
@@ -94,9 +93,11 @@ def test_127_strictness_can_be_declined(format: str) -> None:
 
 
 def test_anthropic_tools_are_what_the_provider_takes() -> None:
+    from anthropic.types import ToolParam
+
     tools = app.tools("anthropic", include_destructive=True).definitions
     for tool in tools:
-        exact(anthropic.types.ToolParam).validate_python(tool)
+        exact(ToolParam).validate_python(tool)
     assert "strict" not in tools[0]  # a record is beyond its strict mode
     assert tools[0]["input_schema"] == find_orders.input.json_schema
     assert tools[1]["strict"] is True
@@ -123,6 +124,8 @@ def test_a_strict_anthropic_schema_needs_no_more_of_their_transforming() -> None
         day: Annotated[str, Field(json_schema_extra={"format": "date"})] = "",
     ) -> None:
         """Order a dish."""
+
+    from anthropic.lib._parse._transform import transform_schema
 
     (tool,) = shop.tools("anthropic").definitions
     assert tool["strict"] is True
@@ -151,6 +154,8 @@ def test_anthropics_strict_tools_stay_within_what_a_request_takes() -> None:
 
 
 def test_gemini_tools_are_what_the_provider_takes() -> None:
+    from google.genai import types as gemini
+
     definitions = app.tools("gemini").definitions
     config = gemini.GenerateContentConfig.model_validate({"tools": definitions})
     assert config.tools is not None
@@ -346,13 +351,18 @@ BAD = {"ok": False, "kind": "rejected", "message": "No.", "retryable": False}
 
 @pytest.mark.parametrize("envelope", [OK, BAD])
 def test_results_are_what_the_providers_take(envelope: dict[str, Any]) -> None:
+    from anthropic.types import ToolResultBlockParam
+    from google.genai import types as gemini
+    from openai.types.chat import ChatCompletionToolMessageParam
+    from openai.types.responses.response_input_param import FunctionCallOutput
+
     call = Call("call_1", "find_orders", "{}")
     told = FORMATS["openai"].tell(call, envelope)
-    exact(openai.types.chat.ChatCompletionToolMessageParam).validate_python(told)
+    exact(ChatCompletionToolMessageParam).validate_python(told)
     told = FORMATS["openai-responses"].tell(call, envelope)
     exact(FunctionCallOutput).validate_python(told)
     told = FORMATS["anthropic"].tell(call, envelope)
-    exact(anthropic.types.ToolResultBlockParam).validate_python(told)
+    exact(ToolResultBlockParam).validate_python(told)
     assert told["is_error"] is not envelope["ok"]
     told = FORMATS["gemini"].tell(call, envelope)
     part = gemini.Part.model_validate(told)

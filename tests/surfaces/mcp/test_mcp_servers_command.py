@@ -19,8 +19,8 @@ from fairlead.store import open_store
 from fairlead.store.secrets import Secrets
 from fairlead.tools.mcp import configured_servers
 from servers import ends_with_us, free_port, until
+from warm import Warm
 
-BENCH = [sys.executable, str(Path(__file__).parents[2] / "tools" / "mcp_bench.py"), "stdio"]
 app = App("shop")
 Cli = Callable[..., Any]
 
@@ -176,8 +176,13 @@ def test_a_name_that_is_none_is_told_with_the_near_miss(cli: Cli) -> None:
 # Real servers.
 
 
-def test_servers_are_listed_with_their_state_and_a_dead_one_is_a_row(cli: Cli) -> None:
-    cli(app, "mcp", "add", "bench", "--", *BENCH)
+@pytest.fixture
+def bench(warm_bench: Warm) -> list[str]:
+    return warm_bench.command("stdio")
+
+
+def test_servers_are_listed_with_their_state_and_a_dead_one_is_a_row(cli: Cli, bench: list[str]) -> None:
+    cli(app, "mcp", "add", "bench", "--", *bench)
     cli(app, "mcp", "add", "gone", "--", "/no/such/program")
     rows = {row["name"]: row for row in cli(app, "mcp", "list", "--json").json}
     assert (rows["bench"]["status"], rows["bench"]["tools"]) == ("connected", 14)
@@ -191,16 +196,16 @@ def test_no_servers_are_an_empty_list(cli: Cli) -> None:
     assert cli(app, "mcp", "list", "--json").json == []
 
 
-def test_the_tools_of_a_server_are_listed_with_what_they_may_do(cli: Cli) -> None:
-    cli(app, "mcp", "add", "bench", "--trust", "--", *BENCH)
+def test_the_tools_of_a_server_are_listed_with_what_they_may_do(cli: Cli, bench: list[str]) -> None:
+    cli(app, "mcp", "add", "bench", "--trust", "--", *bench)
     tools = {row["name"]: row for row in cli(app, "mcp", "tools", "bench", "--json").json}
     assert tools["bench_pid"]["effects"] == "read"
     assert tools["bench_wipe"]["confirmation"] is True
     assert tools["bench_add"]["input"]["required"] == ["a"]
 
 
-def test_a_test_says_that_a_server_works_or_why_not(cli: Cli) -> None:
-    cli(app, "mcp", "add", "bench", "--", *BENCH)
+def test_a_test_says_that_a_server_works_or_why_not(cli: Cli, bench: list[str]) -> None:
+    cli(app, "mcp", "add", "bench", "--", *bench)
     ran = cli(app, "mcp", "test", "bench")
     assert ran.code == 0
     assert "14 tools" in ran.err
@@ -212,13 +217,13 @@ def test_a_test_says_that_a_server_works_or_why_not(cli: Cli) -> None:
     assert "/no/such/program" in failed.err
 
 
-def test_secrets_of_the_store_reach_the_server(cli: Cli, project: Path) -> None:
+def test_secrets_of_the_store_reach_the_server(cli: Cli, bench: list[str], project: Path) -> None:
     store = open_store(url=f"sqlite:///{project}/kept.db")
     Secrets(store).set_now("token", "hunter2")
     keeper = App("keeper", store=store)
-    cli(keeper, "mcp", "add", "bench", "--env", "TOKEN=secret:token", "--", *BENCH)
+    cli(keeper, "mcp", "add", "bench", "--env", "TOKEN=secret:token", "--", *bench)
     assert cli(keeper, "mcp", "test", "bench").code == 0
-    cli(keeper, "mcp", "add", "other", "--env", "TOKEN=secret:none", "--", *BENCH)
+    cli(keeper, "mcp", "add", "other", "--env", "TOKEN=secret:none", "--", *bench)
     assert cli(keeper, "mcp", "test", "other").code == 4
     store.close()
 

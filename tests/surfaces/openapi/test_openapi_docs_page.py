@@ -9,7 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from fairlead import App
 from fairlead.surfaces.auth import ApiKeys
@@ -26,35 +35,59 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """A tab for all that need no other: to make one takes longer than most tests."""
+    page = browser.new_page()
+    page.set_default_timeout(10_000)
+    return page
+
+
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a server's docs; the page may complain of nothing, and talk to nobody else."""
+def visit(browser: Browser, tab: Page) -> Iterator[Callable[..., Page]]:
+    """Open a server's docs anew; the page may complain of nothing, and talk to nobody else."""
     complaints: list[str] = []
     pages: list[Page] = []
+    seen: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
         # Chromium tells every answer above 399 as an error; that is the server's to say.
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             complaints.append(message.text)
 
-    def watched(asked: Request, url: str) -> None:
-        if not asked.url.startswith((url, "data:")):
+    def watched(asked: Request) -> None:
+        if not asked.url.startswith((*seen, "data:")):
             complaints.append(asked.url)
 
-    def open_page(url: str, place: str = "", **options: Any) -> Page:
-        page = browser.new_page(**options)
-        pages.append(page)
-        page.set_default_timeout(10_000)
+    def failed(error: Error) -> None:
+        complaints.append(str(error))
+
+    def listen(page: Page) -> None:
         page.on("console", heard)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda asked: watched(asked, url))
+        page.on("pageerror", failed)
+        page.on("request", watched)
+
+    def open_page(url: str, place: str = "", **options: Any) -> Page:
+        page = tab
+        if options:
+            page = browser.new_page(**options)
+            page.set_default_timeout(10_000)
+            pages.append(page)
+            listen(page)
+        page.goto("about:blank")  # to another place on the same page one goes without loading it
+        seen[:] = [url]
         page.goto(f"{url}/docs{place}")
         page.wait_for_selector("main h1")
         return page
 
+    listen(tab)
     yield open_page
     for page in pages:
         page.close()
+    tab.goto("about:blank")
+    tab.remove_listener("console", heard)
+    tab.remove_listener("pageerror", failed)
+    tab.remove_listener("request", watched)
     assert complaints == []
 
 

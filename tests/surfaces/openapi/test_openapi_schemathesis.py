@@ -27,7 +27,7 @@ def attack(url: str, key: str, tmp_path: Path, *options: str) -> None:
         "--checks",
         "all",
         "--max-examples",
-        "12",
+        "6",
         "--seed",
         "1",
         "--no-color",
@@ -68,7 +68,9 @@ def test_nothing_is_found_in_the_taskboard(
 ) -> None:
     keys = ApiKeys({key: {"name": "tester", "permissions": ["*"]}})
     url = serve(taskboard, resolve_context=keys, include_destructive=True)
-    # It reads slips as what was meant, so wrong input is not always refused; and `fail` fails as it is told to.
+    # It reads slips as what was meant, so wrong input is not always refused; and `fail` fails as it is told to. Two
+    # streams stand for all here, too.
+    left_out = "/fail/|/(?!import_tasks|search_tasks)[a-z_]+/stream"
     attack(
-        url, key, tmp_path, "--exclude-checks", "negative_data_rejection", "--exclude-path-regex", "/fail/"
+        url, key, tmp_path, "--exclude-checks", "negative_data_rejection", "--exclude-path-regex", left_out
     )
