@@ -217,10 +217,10 @@ class Runtime:
             and not self._lifespan.waiting
             and "opentelemetry.sdk" not in _MODULES
         ):
-            return self._bare(plan, input)
+            return self._bare(plan, input, user, auth)
         return self._carry(plan, input, surface, user, auth, idempotency_key, options)
 
-    async def _bare(self, plan: Plan, input: Any) -> Result:
+    async def _bare(self, plan: Plan, input: Any, user: Any, auth: Any) -> Result:
         """A call that nothing stands between, and whose context nobody asks for."""
         # What is called here is taken from its object first: called on the object, it would be sought as a method.
         monotonic, validate, body, check = self._monotonic, plan.validate, plan.body, plan.check
@@ -254,7 +254,8 @@ class Runtime:
                 raise
             failure = self._failure(plan, exc)
             context = context or plan.context()
-            context.started = started
+            # Who calls decides what they are told of it.
+            context.started, context.user, context.auth = started, user, auth
             return await self._end(context, None, failure, None, None)
         result = Result()
         result.ok = True
