@@ -417,6 +417,8 @@ class Runtime:
             if task.cancelling() > cancels:
                 raise asyncio.CancelledError  # the body swallowed it, and what it gave is no success
         except BaseException as exc:
+                if context._signal is not None and task.cancelling() > cancels:
+                    context._signal.cancel()  # for what the body has left behind on a thread
             failure = self._failure(plan, exc)
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 # The awaiting task itself is being cancelled: end the call in order, then let it go.
