@@ -80,12 +80,16 @@ class Models:
                     f"A model provider cannot be called {reserved!r}: that name has a meaning here."
                 )
 
-    def resolve(self, name: str | Model | None = None) -> Model:
+    def resolve(self, name: str | Model | None = None, *, foreign: bool = False) -> Model:
         """The model of a name. Nobody is asked yet, so a wrong key or model shows when it is used.
+
+        A `foreign` name comes from a caller or a plugin: it opens no file of this machine, unless an alias leads there.
 
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        if foreign and isinstance(name, str) and self._is_file(name.strip()):
+            raise Failure(Kind.not_found, "There is no such model.")
         if name is not None and not isinstance(name, str):
             return name
         full = self._full(name)
@@ -122,6 +126,9 @@ class Models:
         made, self._made = list(self._made.values()), {}
         for model in made:
             await model.close()
+
+    def _is_file(self, spelled: str) -> bool:
+        return spelled.partition("/")[0].rstrip() == "script" and spelled not in self._aliases
 
     def _default_name(self) -> str:
         named = self._default or self._environ.get(VARIABLE, "").strip()
@@ -213,13 +220,20 @@ class Models:
             prices=self._prices,
         )
 
-    async def embed(self, texts: Sequence[str], model: str | Model | None = None) -> Embedded:
+    async def embed(
+        self, texts: Sequence[str], model: str | Model | None = None, *, foreign: bool = False
+    ) -> Embedded:
         """Texts as vectors. Without a model: the configured one, else weights for embeddings that are here.
+
+        `foreign` is as with `resolve`.
 
         Raises:
             Failure: there is no such model, it makes no embeddings, or it fails.
         """
-        chosen = self.resolve(model if isinstance(model, Model) else self._embedding_name(model))
+        if not isinstance(model, Model):
+            named, model = model, self._embedding_name(model)
+            foreign = foreign and model == (named or "").strip()  # what is configured is nobody else's
+        chosen = self.resolve(model, foreign=foreign)
         embed = getattr(chosen, "embed", None)
         if embed is None:
             raise Failure(Kind.unsupported, f"The model {chosen.name!r} makes no embeddings.")
