@@ -392,6 +392,22 @@ async def test_where_the_store_is_is_told_to_who_runs_the_program_alone(
     assert near or "harbour.db" in caplog.text
 
 
+async def test_where_the_store_is_is_not_told_to_whom_a_program_calls_for(tmp_path: Path) -> None:
+    (tmp_path / "harbour.db").write_bytes(b"no database at all" * 100)
+    app = App("board", store=f"sqlite:///{tmp_path}/harbour.db")
+
+    @app.action
+    async def look() -> None:
+        """Look."""
+        await app.store.read(lambda tx: tx.one(Statement.of("SELECT 1")))
+
+    for caller in ({"user": {"id": "ann"}}, {"auth": {"id": "key"}}):
+        told = (await app.invoke("look", **caller)).to_dict()  # type: ignore[arg-type]
+        assert told["error"]["code"] == "INTERNAL_ERROR"
+        assert "harbour.db" not in dumps(told)
+    assert "harbour.db" in dumps((await app.invoke("look")).to_dict())
+
+
 async def test_no_traceback_is_shown_to_a_caller(every_surface: SurfaceDriver, board: Board) -> None:
     told = await call(every_surface, board, "leak")
     assert "Traceback" not in dumps(told.envelope) + told.stderr

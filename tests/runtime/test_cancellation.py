@@ -317,6 +317,31 @@ async def test_a_sync_body_hears_of_the_cancel_of_its_caller() -> None:
     assert stopped.wait(5)
 
 
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}, {"concurrency": 1}, {"retry": 2}], ids=str)
+async def test_what_an_async_body_has_on_a_thread_hears_of_the_cancel_of_its_caller(options: Any) -> None:
+    app = App("x")
+    started, stopped = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def wait(signal: Signal) -> None:
+        loop.call_soon_threadsafe(started.set)
+        with contextlib.suppress(Failure):
+            signal.sleep(30)
+        stopped.set()
+
+    @app.action(**options)
+    async def work(ctx: Context) -> None:
+        """Work."""
+        await asyncio.to_thread(wait, ctx.signal)
+
+    call = asyncio.create_task(app.invoke("work"))
+    await started.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert stopped.wait(5)
+
+
 async def test_cancelling_twice_changes_nothing() -> None:
     signal = Signal()
     calls: list[int] = []

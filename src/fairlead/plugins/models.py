@@ -38,7 +38,7 @@ def read_embedding(request: str | None) -> tuple[Mapping[str, Any], str, list[st
 async def embedded(app: App, model: str, texts: list[str]) -> dict[str, Any]:
     """Texts as vectors. Raises EmbeddingError."""
     try:
-        made = await app.models.embed(texts, model or None)
+        made = await app.models.embed(texts, model or None, foreign=True)
     except Failure as failure:
         raise EmbeddingError(failure.message, cause=failure) from failure
     tokens = sum(estimates.text(each) for each in texts)

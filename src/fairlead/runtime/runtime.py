@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from threading import get_ident
@@ -46,6 +47,8 @@ from fairlead.schema import Invalid
 
 NOTHING: Final[Any] = MappingProxyType({})
 _MODULES: Final = sys.modules
+#: Plans that are kept of actions which are not in the catalogue.
+_MOST_PASSING: Final = 1024
 
 
 class Checked(NamedTuple):
@@ -81,6 +84,8 @@ class Runtime:
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._plans: dict[str | Action[..., Any], Plan] = {}
+        #: Actions that have a plan and are not in the catalogue, the oldest first: such are made for one run.
+        self._passing: deque[Action[..., Any]] = deque()
         self.catalogue = Catalogue(added=self._forget_plan)
         self.clock = Clock() if clock is None else clock
         self._monotonic = self.clock.monotonic
@@ -109,7 +114,22 @@ class Runtime:
 
     def _forget_plan(self, changed: Action[..., Any]) -> None:
         self._plans.pop(changed.name, None)
-        self._plans.pop(f"{changed.name}@{changed.version}", None)
+        self._plans.pop(label := f"{changed.name}@{changed.version}", None)
+        if changed in self._plans and self.catalogue.find(label) is not changed:
+            self._let_pass(changed)
+
+    def _let_pass(self, action: Action[..., Any]) -> None:
+        """Keep the plan of an action that is not in the catalogue until many others have come."""
+        self._passing.append(action)
+        if len(self._passing) > _MOST_PASSING:
+            oldest = self._passing.popleft()
+            plan = self._plans.get(oldest)
+            if plan is None or self.catalogue.find(plan.label) is oldest:
+                return
+            if plan.gate is not None and plan.gate.busy:
+                self._passing.append(oldest)  # whoever comes next has to see who is in there
+            else:
+                del self._plans[oldest]
 
     @property
     def actions(self) -> list[Action[..., Any]]:
@@ -129,7 +149,9 @@ class Runtime:
     def add_hook(self, name: str, hook: Hook) -> None:
         """Have a hook told of calls from now on: `on_invocation_start` or `on_invocation_end`."""
         self._hooks.add(name, hook)
-        self._plans.clear()
+        # The plans themselves stay: they know who is at their gates.
+        for plan in list(self._plans.values()):
+            plan.hooked, plan.bare = True, False
 
     async def start(self) -> None:
         """Start the services. Calls do so by themselves when it has not been done."""
@@ -218,10 +240,10 @@ class Runtime:
             and not self._lifespan.waiting
             and "opentelemetry.sdk" not in _MODULES
         ):
-            return self._bare(plan, input)
+            return self._bare(plan, input, user, auth)
         return self._carry(plan, input, surface, user, auth, idempotency_key, options)
 
-    async def _bare(self, plan: Plan, input: Any) -> Result:
+    async def _bare(self, plan: Plan, input: Any, user: Any, auth: Any) -> Result:
         """A call that nothing stands between, and whose context nobody asks for."""
         # What is called here is taken from its object first: called on the object, it would be sought as a method.
         monotonic, validate, body, check = self._monotonic, plan.validate, plan.body, plan.check
@@ -255,7 +277,8 @@ class Runtime:
                 raise
             failure = self._failure(plan, exc)
             context = context or plan.context()
-            context.started = started
+            # Who calls decides what they are told of it.
+            context.started, context.user, context.auth = started, user, auth
             return await self._end(context, None, failure, None, None)
         result = Result()
         result.ok = True
@@ -395,6 +418,8 @@ class Runtime:
                     except (ValueError, RecursionError) as error:
                         raise invalid_output(plan.output, error) from error
             except BaseException as exc:
+                if context._signal is not None and task.cancelling() > cancels:
+                    context._signal.cancel()  # for what the body has left behind on a thread
                 if gate is not None or key is not None:
                     await self._let_go(plan, context, limits, gate, key, exc)
                 raise
@@ -486,6 +511,8 @@ class Runtime:
             )
             plan.hooked = self._hooks.any
             plan.bare = plan.bare and not plan.hooked
+            if self.catalogue.find(plan.label) is not found:
+                self._let_pass(found)
         self._plans[found] = self._plans[action] = plan
         return plan
 

@@ -29,6 +29,8 @@ _DEFAULTS: Final = ("", "default")
 Listing = list[dict[str, Any]]
 
 _OUR_OWN: Final = ("local", "script")
+#: Models that are kept.
+_MOST: Final = 1000
 #: How the names of providers' models begin, for those who leave the provider out.
 _BEGINNINGS: Final = {
     "openai": ("gpt-", "chatgpt", "o1", "o3", "o4", "text-embedding-"),
@@ -80,12 +82,16 @@ class Models:
                     f"A model provider cannot be called {reserved!r}: that name has a meaning here."
                 )
 
-    def resolve(self, name: str | Model | None = None) -> Model:
+    def resolve(self, name: str | Model | None = None, *, foreign: bool = False) -> Model:
         """The model of a name. Nobody is asked yet, so a wrong key or model shows when it is used.
+
+        A `foreign` name comes from a caller or a plugin: it opens no file of this machine, unless an alias leads there.
 
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        if foreign and isinstance(name, str) and self._is_file(name.strip()):
+            raise Failure(Kind.not_found, "There is no such model.")
         if name is not None and not isinstance(name, str):
             return name
         full = self._full(name)
@@ -94,7 +100,15 @@ class Models:
         model = self._made.get(full)
         if model is None:
             model = self._made[full] = self._make(full)
+            if len(self._made) > _MOST:
+                self._forget_one()
         return model
+
+    def _forget_one(self) -> None:
+        """Let go of the oldest model of a provider: others may choose any name. What runs here is never one of many."""
+        oldest = next((name for name in self._made if name.partition("/")[0] in self._providers), None)
+        if oldest is not None:
+            del self._made[oldest]
 
     def portable(self, name: str | Model | None = None) -> str | None:
         """The full name by which another process finds the same model; None where one has to be in this process.
@@ -122,6 +136,9 @@ class Models:
         made, self._made = list(self._made.values()), {}
         for model in made:
             await model.close()
+
+    def _is_file(self, spelled: str) -> bool:
+        return spelled.partition("/")[0].rstrip() == "script" and spelled not in self._aliases
 
     def _default_name(self) -> str:
         named = self._default or self._environ.get(VARIABLE, "").strip()
@@ -213,13 +230,20 @@ class Models:
             prices=self._prices,
         )
 
-    async def embed(self, texts: Sequence[str], model: str | Model | None = None) -> Embedded:
+    async def embed(
+        self, texts: Sequence[str], model: str | Model | None = None, *, foreign: bool = False
+    ) -> Embedded:
         """Texts as vectors. Without a model: the configured one, else weights for embeddings that are here.
+
+        `foreign` is as with `resolve`.
 
         Raises:
             Failure: there is no such model, it makes no embeddings, or it fails.
         """
-        chosen = self.resolve(model if isinstance(model, Model) else self._embedding_name(model))
+        if not isinstance(model, Model):
+            named, model = model, self._embedding_name(model)
+            foreign = foreign and model == (named or "").strip()  # what is configured is nobody else's
+        chosen = self.resolve(model, foreign=foreign)
         embed = getattr(chosen, "embed", None)
         if embed is None:
             raise Failure(Kind.unsupported, f"The model {chosen.name!r} makes no embeddings.")
