@@ -138,10 +138,10 @@ def own_postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def _databases(postgres: Postgres) -> Iterator[Databases]:
+def databases(postgres: Postgres) -> Iterator[Databases]:
     """The databases of that server."""
-    with closing(Databases(postgres)) as databases:
-        yield databases
+    with closing(Databases(postgres)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -151,14 +151,14 @@ def _made() -> str:
 
 
 @pytest.fixture
-def postgres_url(postgres: Postgres, _databases: Databases, _made: str) -> Iterator[str]:
+def postgres_url(postgres: Postgres, databases: Databases, _made: str) -> Iterator[str]:
     """The address of a database of the test's own, with tables and nothing in them."""
-    name = _databases.with_tables() if _made == "made" else _databases.empty()
+    name = databases.with_tables() if _made == "made" else databases.empty()
     yield postgres.url(name)
     for store in list(_stores):
         if store.kind == "postgres" and urlsplit(store.name).path == f"/{name}":
             store.close()
-    _databases.take_back(name)
+    databases.take_back(name)
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def packing(id: int, topic: str = "added") -> Single[int | None]:
 async def test_many_that_can_be_packed_are_one_statement_and_none_hears_what_is_not_so(
     store_url: str,
 ) -> None:
-    with open_store(store_url) as store:
+    with open_store(url=store_url) as store:
         await store.write(lambda tx: tx.run(NAMED))
         rung: list[int] = []
         stop = store.listen("added", lambda: rung.append(1))
@@ -111,7 +111,7 @@ async def test_many_that_can_be_packed_are_one_statement_and_none_hears_what_is_
 
 
 async def test_one_that_is_packed_and_fails_takes_no_other_down(store_url: str) -> None:
-    with open_store(store_url) as store:
+    with open_store(url=store_url) as store:
         await store.write(lambda tx: tx.run(NAMED))
         works = [packing(id) for id in (1, 1000, 2)]
         one, wrong, two = await asyncio.gather(*map(store.write, works), return_exceptions=True)
