@@ -5,6 +5,7 @@ The helper process loads this file alone, so it imports next to nothing.
 """
 
 from os import read, sched_yield
+from select import POLLIN, poll
 from time import monotonic
 
 #: Seconds in which what comes is worth waiting for on the spot.
@@ -20,26 +21,31 @@ _READ_AT_ONCE = 65536
 class Awake:
     """Reads one pipe whose reads do not block."""
 
-    def __init__(self, soon: float = SOON) -> None:
+    def __init__(self, fd: int, soon: float = SOON) -> None:
+        self._fd = fd
         self._soon = soon
         self._luck = 1
+        looks = poll()
+        looks.register(fd, POLLIN)
+        # A look takes less than half the time of a read in vain, most of which is the exception.
+        self._look = looks.poll
 
-    def read(self, fd: int) -> "bytes | None":
+    def read(self) -> "bytes | None":
         """What comes soon; None if nothing does, or if it is not worth the wait."""
         if self._luck <= 0:
             self._luck = self._luck - 1 if self._luck > -4 * _LUCK else 1
             return None
-        until, tries = monotonic() + self._soon, 0
-        while True:
-            try:
-                data = read(fd, _READ_AT_ONCE)
-            except BlockingIOError:
-                # The other side may share this core.
-                sched_yield()
-                tries += 1
-                if not tries & 7 and monotonic() > until:
-                    self._luck -= 1
-                    return None
-            else:
-                self._luck = _LUCK
-                return data
+        look, until = self._look, monotonic() + self._soon
+        while not (look(0) or look(0) or look(0)):
+            if monotonic() > until:
+                self._luck -= 1
+                return None
+            # The other side may share this core. (Where the kernel groups processes by session, only sleep lets it in.)
+            sched_yield()
+        self._luck = _LUCK
+        return read(self._fd, _READ_AT_ONCE)
+
+    def sleep(self) -> bytes:
+        """What comes, however long it takes."""
+        self._look()
+        return read(self._fd, _READ_AT_ONCE)

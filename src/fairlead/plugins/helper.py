@@ -28,7 +28,6 @@ else:
     from fairlead.plugins import awake, confinement, frames, native, slots
 
 _SIGKILL = 9
-_READ_AT_ONCE = 65536
 
 
 class Lane:
@@ -38,8 +37,8 @@ class Lane:
         self.reader, self.writer = reader, writer
         self.agent: bytes | None = None
         self._rest = b""
-        self._orders = awake.Awake()
-        self._answers = awake.Awake(awake.IN_TALK)
+        self._orders = awake.Awake(reader)
+        self._answers = awake.Awake(reader, awake.IN_TALK)
         os.set_blocking(reader, False)
 
     def send(self, kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> None:
@@ -51,11 +50,11 @@ class Lane:
 
     def order(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
         """The next call; does not return when there is none any more."""
-        return self._frame(self._rest or self._orders.read(self.reader) or self._read())
+        return self._frame(self._rest or self._orders.read() or self._read())
 
     def answer(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
         """What the host says to a host call."""
-        return self._frame(self._rest or self._answers.read(self.reader) or self._read())
+        return self._frame(self._rest or self._answers.read() or self._read())
 
     def _frame(self, data: bytes) -> "tuple[int, int, tuple[bytes | None, ...]]":
         size = frames.size(data)
@@ -73,9 +72,7 @@ class Lane:
         return frames.unpack_order(data[:size])
 
     def _read(self) -> bytes:
-        os.set_blocking(self.reader, True)
-        data = os.read(self.reader, _READ_AT_ONCE)
-        os.set_blocking(self.reader, False)
+        data = self._orders.sleep()
         if not data:
             # The host has closed the lane; whether it has gone altogether, the control socket tells.
             _wait_for_the_end()

@@ -86,7 +86,7 @@ class Lane:
         # A thread may answer while the loop closes the lane, and its number may have become something else.
         self._closing = threading.Lock()
         self.closed = False
-        self._awake = Awake(IN_TALK)
+        self._awake = Awake(reader, IN_TALK)
         #: A thread of the services reads it for now, in place of the loop.
         self.lent = False
         #: There is more to be heard, and it will be.
@@ -321,7 +321,7 @@ class Lane:
         with self._closing:
             if self.closed or self.reader >= _SELECTABLE:
                 return b""
-            data = self._awake.read(self.reader)
+            data = self._awake.read()
             if data is not None:
                 return data
             if not select.select((self.reader,), (), (), seconds)[0]:
