@@ -55,7 +55,9 @@ _HEAP: Final = 256 * 1024 * 1024
 _VACUUM: Final = re.compile(r"\s*VACUUM\s*;?\s*", re.IGNORECASE)
 _SIGNS: Final = ":@$"
 #: What is bound as its JSON; truths are bound as 1 and 0 by themselves.
-_NESTED: Final = (list, dict)
+_NESTED: Final = frozenset({list, dict})
+#: A deadline that does not come.
+_NEVER: Final = float("inf")
 _PATIENCE: Final = "busy_timeout = 5000"
 PRAGMAS: Final = (
     # A page is enciphered as a whole for each small write: with pages of a quarter, writing a row costs a third less.
@@ -107,7 +109,7 @@ class Database:
         self.limits = limits or Limits()
         self._key = key
         self._clock = clock
-        self._deadline = float("inf")
+        self._deadline = _NEVER
         self._watched = threading.Lock()
         self._look_again = 0.0
         self._turn = threading.Lock()
@@ -235,7 +237,7 @@ class Database:
             return self._run_on(query, sql, values, now)
         finally:
             with self._watched:
-                self._deadline = float("inf")
+                self._deadline = _NEVER
             _WATCH.ended(self)
 
     def stop_if_late(self) -> None:
@@ -455,6 +457,8 @@ def _values(params: str) -> Values:
             "The parameters are no JSON. Expected a list or an object.", cause=error
         ) from None
     if isinstance(given, list):
+        if _NESTED.isdisjoint(map(type, given)):
+            return given
         return [each if type(each) not in _NESTED else dumps(each) for each in given]
     if isinstance(given, Mapping):
         return dict(_named(given))
