@@ -38,7 +38,7 @@ class Lane:
         self.agent: bytes | None = None
         self._rest = b""
         self._orders = awake.Awake(reader)
-        self._answers = awake.Awake(reader)
+        self._answers = awake.Awake(reader, awake.IN_TALK)
         os.set_blocking(reader, False)
 
     def send(self, kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from fairlead._json import dumps
 from fairlead.failures import Failure, Kind, host
 from fairlead.plugins import frames, slots
-from fairlead.plugins.awake import Awake
+from fairlead.plugins.awake import IN_TALK, Awake
 from fairlead.plugins.runner import Answer, Frame
 from fairlead.plugins.texts import maybe_bytes, maybe_text
 
@@ -86,7 +86,7 @@ class Lane:
         # A thread may answer while the loop closes the lane, and its number may have become something else.
         self._closing = threading.Lock()
         self.closed = False
-        self._awake = Awake(reader)
+        self._awake = Awake(reader, IN_TALK)
         #: A thread of the services reads it for now, in place of the loop.
         self.lent = False
         #: There is more to be heard, and it will be.
