@@ -73,8 +73,7 @@ def keep(place: str, program: str) -> None:
         door.listen(64)
         print("open", flush=True)
         while True:
-            coming = select.select([door, 0], [], [])[0]
-            if 0 in coming:
+            if 0 in select.select([door.fileno(), 0], [], [])[0]:
                 return
             caller, _ = door.accept()
             if os.fork() == 0:
@@ -122,7 +121,7 @@ def _serve(caller: socket.socket, main: object) -> None:
     for stream in (0, 1, *streams):
         os.close(stream)
     life = os.pidfd_open(program)
-    while life not in select.select([caller, life], [], [])[0]:
+    while life not in select.select([caller.fileno(), life], [], [])[0]:
         # What the command is told, the program is told; a command that is gone was killed.
         os.kill(program, (caller.recv(1) or bytes([signal.SIGKILL]))[0])
     _, status = os.waitpid(program, 0)
@@ -149,13 +148,15 @@ def stand_in(place: str, arguments: list[str]) -> None:
         door.connect(place)
         socket.send_fds(door, [str(len(text)).zfill(_LENGTH).encode()], [0, 1, 2])
         door.sendall(text)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: door.send(bytes([number])))
+        for told_of in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(told_of, lambda number, _: door.send(bytes([number])))
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(nothing, number)
         code = int(door.recv(16) or b"1")
     if code < 0:
+        if -code in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 

@@ -40,5 +40,7 @@ def main(arguments: list[str]) -> None:
     sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if os.environ.get("PYTHONWARNINGS") != "error":
-        warnings.filters[:] = []  # as without the option that this process was started with
+        warnings.resetwarnings()  # to what Python has without the option that this process was started with
+        for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)
     runpy.run_path(os.path.abspath(arguments[0]), run_name="__main__")

@@ -342,8 +342,9 @@ def test_the_embedded_worker_of_a_server_runs_tasks(desk: Desk) -> None:
 def test_a_server_that_stops_lets_its_worker_finish(desk: Desk, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     serving = desk.start("serve", "--port", "0", "--worker", "--drain", "60")
-    task = desk.submit("hold", "--gate", str(gate))
-    watching = desk.start("tasks", "watch", task, "--json")
+    # Not started warm: the server is to be there before its worker finds something to do.
+    submitted, _ = desk.start("run", "hold", "--gate", str(gate), "--detach").communicate(timeout=PATIENCE)
+    watching = desk.start("tasks", "watch", submitted.strip(), "--json")
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["type"] == "started"
     serving.send_signal(signal.SIGTERM)
