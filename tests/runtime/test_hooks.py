@@ -197,3 +197,26 @@ async def test_a_hook_that_is_added_between_two_calls_is_told_of_the_second() ->
     app.add_hook("on_invocation_end", lambda event: told.append(event.result))
     second = await app.invoke("add", {"a": 2})
     assert told == [second]
+
+
+async def test_a_hook_that_is_added_during_a_call_lets_no_more_in_than_there_is_room_for() -> None:
+    app, leave = App("x"), asyncio.Event()
+    began: list[None] = []
+
+    @app.action(concurrency={"max": 1, "queue": 0})
+    async def work() -> None:
+        """Work."""
+        began.append(None)
+        await leave.wait()
+
+    first = asyncio.create_task(app.invoke("work"))
+    await asyncio.sleep(0)
+    app.add_hook("on_invocation_end", lambda event: None)
+    refused = asyncio.create_task(app.invoke("work"))
+    await asyncio.sleep(0)
+    leave.set()
+    assert (await first).ok
+    failure = (await refused).failure
+    assert failure is not None
+    assert failure.kind is Kind.busy
+    assert len(began) == 1

@@ -129,7 +129,9 @@ class Runtime:
     def add_hook(self, name: str, hook: Hook) -> None:
         """Have a hook told of calls from now on: `on_invocation_start` or `on_invocation_end`."""
         self._hooks.add(name, hook)
-        self._plans.clear()
+        # The plans themselves stay: they know who is at their gates.
+        for plan in list(self._plans.values()):
+            plan.hooked, plan.bare = True, False
 
     async def start(self) -> None:
         """Start the services. Calls do so by themselves when it has not been done."""
