@@ -3,13 +3,14 @@
 import asyncio
 import gc
 import tracemalloc
+import weakref
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from fairlead import App, Context, Failure, Kind
+from fairlead import Action, App, Context, Failure, Kind
 from fairlead.runtime import MemoryIdempotency, Signal
 
 
@@ -112,8 +113,6 @@ async def test_no_tasks_or_threads_are_left_behind() -> None:
 
 
 async def test_a_result_can_be_dropped_without_waiting_for_the_collector() -> None:
-    import weakref
-
     app = App("x")
 
     class Box:
@@ -159,3 +158,57 @@ async def test_a_short_result_that_is_kept_takes_little_room() -> None:
     finally:
         tracemalloc.stop()
     assert size < 500 * 2048
+
+
+async def made_for_one_run(n: int) -> Action[..., Any]:
+    async def work() -> int:
+        """Work."""
+        return n
+
+    return Action(work)
+
+
+async def test_actions_that_are_called_once_and_in_no_catalogue_are_let_go_of() -> None:
+    app, seen = App("x"), []
+    for n in range(1500):
+        action = await made_for_one_run(n)
+        assert (await app.invoke(action)).data == n
+        seen.append(weakref.ref(action))
+    del action
+    gc.collect()
+    assert seen[0]() is None
+    assert sum(each() is not None for each in seen) < 1100
+
+
+async def test_actions_that_are_taken_out_are_let_go_of_and_those_that_stay_keep_their_limits() -> None:
+    app, leave = App("x"), asyncio.Event()
+
+    @app.action(concurrency={"max": 1, "queue": 0})
+    async def stays() -> None:
+        """Stay."""
+        await leave.wait()
+
+    async def passes() -> None:
+        """Pass."""
+        await leave.wait()
+
+    # One that is not in the catalogue, and busy, is remembered for as long as it is.
+    passing: Action[..., Any] = Action(passes, concurrency={"max": 1, "queue": 0})
+    held = [asyncio.create_task(app.invoke(each)) for each in (stays, passing)]
+    await asyncio.sleep(0)
+    seen = []
+    for n in range(1500):
+        action = await made_for_one_run(n)
+        app.add(action)
+        assert (await app.invoke("work")).data == n
+        app.catalogue.remove_all([action])
+        seen.append(weakref.ref(action))
+    del action
+    gc.collect()
+    assert seen[0]() is None
+    for each in (stays, passing):
+        failure = (await app.invoke(each)).failure
+        assert failure is not None
+        assert failure.kind is Kind.busy
+    leave.set()
+    await asyncio.gather(*held)

@@ -32,6 +32,11 @@ class Gate:
         self.waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is in, or waits."""
+        return len(self.slots) < self._limits.max or bool(self.waiters)
+
     def queue(self) -> Waiter:
         """Take a place in the queue, when there is no slot to take: the future says when one is yours."""
         limits = self._limits

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from threading import get_ident
@@ -46,6 +47,8 @@ from fairlead.schema import Invalid
 
 NOTHING: Final[Any] = MappingProxyType({})
 _MODULES: Final = sys.modules
+#: Plans that are kept of actions which are not in the catalogue.
+_MOST_PASSING: Final = 1024
 
 
 class Checked(NamedTuple):
@@ -81,6 +84,8 @@ class Runtime:
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self._plans: dict[str | Action[..., Any], Plan] = {}
+        #: Actions that have a plan and are not in the catalogue, the oldest first: such are made for one run.
+        self._passing: deque[Action[..., Any]] = deque()
         self.catalogue = Catalogue(added=self._forget_plan)
         self.clock = Clock() if clock is None else clock
         self._monotonic = self.clock.monotonic
@@ -109,7 +114,22 @@ class Runtime:
 
     def _forget_plan(self, changed: Action[..., Any]) -> None:
         self._plans.pop(changed.name, None)
-        self._plans.pop(f"{changed.name}@{changed.version}", None)
+        self._plans.pop(label := f"{changed.name}@{changed.version}", None)
+        if changed in self._plans and self.catalogue.find(label) is not changed:
+            self._let_pass(changed)
+
+    def _let_pass(self, action: Action[..., Any]) -> None:
+        """Keep the plan of an action that is not in the catalogue until many others have come."""
+        self._passing.append(action)
+        if len(self._passing) > _MOST_PASSING:
+            oldest = self._passing.popleft()
+            plan = self._plans.get(oldest)
+            if plan is None or self.catalogue.find(plan.label) is oldest:
+                return
+            if plan.gate is not None and plan.gate.busy:
+                self._passing.append(oldest)  # whoever comes next has to see who is in there
+            else:
+                del self._plans[oldest]
 
     @property
     def actions(self) -> list[Action[..., Any]]:
@@ -397,6 +417,8 @@ class Runtime:
                     except (ValueError, RecursionError) as error:
                         raise invalid_output(plan.output, error) from error
             except BaseException as exc:
+                if context._signal is not None and task.cancelling() > cancels:
+                    context._signal.cancel()  # for what the body has left behind on a thread
                 if gate is not None or key is not None:
                     await self._let_go(plan, context, limits, gate, key, exc)
                 raise
@@ -419,8 +441,6 @@ class Runtime:
             if task.cancelling() > cancels:
                 raise asyncio.CancelledError  # the body swallowed it, and what it gave is no success
         except BaseException as exc:
-                if context._signal is not None and task.cancelling() > cancels:
-                    context._signal.cancel()  # for what the body has left behind on a thread
             failure = self._failure(plan, exc)
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 # The awaiting task itself is being cancelled: end the call in order, then let it go.
@@ -490,6 +510,8 @@ class Runtime:
             )
             plan.hooked = self._hooks.any
             plan.bare = plan.bare and not plan.hooked
+            if self.catalogue.find(plan.label) is not found:
+                self._let_pass(found)
         self._plans[found] = self._plans[action] = plan
         return plan
 
