@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from fairlead import App
 from fairlead.agents import Agent
 from fairlead.agents.models.script import ScriptModel
 from fairlead.gateway.overview import Overview
-from gateway.site_under_test import OWNER, STRANGER, Site, add_keys, build, serving
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, add_keys, build, serving
 
 
 def test_changes_that_are_made_at_once_are_all_kept(site: Site) -> None:
@@ -21,6 +26,30 @@ def test_changes_that_are_made_at_once_are_all_kept(site: Site) -> None:
             assert [each.status_code for each in made] == [200, 200]
             now = client.get("/agents/echo").json()["data"]
             assert (now["visibility"], now["mcpEnabled"]) == ("private", False)
+
+
+def test_an_agent_that_is_made_private_while_somebody_looks_it_up_is_private(
+    app: App, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, looked, changed = app.store.read, threading.Event(), threading.Event()
+
+    async def slowly(work: Any) -> Any:
+        found = await read(work)
+        if isinstance(found, tuple) and found[:1] == ("echo",) and not looked.is_set():
+            looked.set()
+            await asyncio.to_thread(changed.wait, PATIENCE)
+        return found
+
+    with site.raw() as owner, site.raw(STRANGER) as stranger, ThreadPoolExecutor(1) as beside:
+        owner.patch("/agents/echo", json={"visibility": "public"})
+        app.store.ring(["gateway:agents"])
+        monkeypatch.setattr(app.store, "read", slowly)
+        asked = beside.submit(stranger.post, "/agents/echo/invoke", json={"message": "x"})
+        assert looked.wait(PATIENCE)
+        assert owner.patch("/agents/echo", json={"visibility": "private"}).status_code == 200
+        changed.set()
+        assert asked.result().status_code == 200  # it came before
+        assert stranger.post("/agents/echo/invoke", json={"message": "x"}).status_code == 404
 
 
 def test_who_registered_an_id_before_the_app_had_that_agent_has_no_part_in_it(

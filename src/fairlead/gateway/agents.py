@@ -112,6 +112,8 @@ class Agents:
         #: What is known of the app's own agents, and until when that counts: they are asked for with every call.
         self._known: dict[str, tuple[float, GatewayAgent]] = {}
         self._heard = False
+        #: Grows whenever agents change: what was looked up before that is not remembered.
+        self._era = 0
 
     async def usable(self, id: str, caller: Caller) -> GatewayAgent:
         """An agent that the caller may talk with.
@@ -176,7 +178,7 @@ class Agents:
             tx.tell(AGENTS)
 
         await self._app.store.write(work)
-        self._known.clear()
+        self._forget()
         changed = await self._find(agent.id)
         if changed is None:  # whoever runs it took it away meanwhile
             raise AgentNotFound
@@ -204,13 +206,21 @@ class Agents:
         action = self._app.get(id)
         if not self._heard:
             self._heard = True
-            self._app.store.listen(AGENTS, self._known.clear)
+            self._app.store.listen(AGENTS, self._forget)
+        era = self._era
         row = await self._app.store.read(lambda tx: tx.one(SQL.agent_by_id, id=id))
         if action is not None and "agent" in action.metadata:
             found = self._local(action, row)
             self._known[id] = self._app.clock.monotonic() + _REMEMBERED, found
+            if era != self._era:  # looked at last, as they are forgotten on any thread
+                self._known.pop(id, None)
             return found
         return None if row is None or row[6] is None else _remote(row)
+
+    def _forget(self) -> None:
+        """On any thread."""
+        self._era += 1
+        self._known.clear()
 
     def _actions(self) -> list[Action[..., Any]]:
         return [action for action in self._app.catalogue if "agent" in action.metadata]

@@ -223,8 +223,9 @@ class Callers:
         if len(self._known) >= _MOST:
             self._known.clear()
         known = (self._app.clock.monotonic() + _REMEMBERED, expires, caller)
-        if era == self._era:
-            self._known[hashed] = known
+        self._known[hashed] = known
+        if era != self._era:  # looked at last, as they are forgotten on any thread
+            self._known.pop(hashed, None)
         return known
 
     def _forget(self) -> None:
