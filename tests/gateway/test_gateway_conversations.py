@@ -165,6 +165,24 @@ def test_a_chosen_model_is_used_for_later_turns_and_null_is_the_agents_own_again
         assert refused.status_code == 400, wrong
 
 
+def test_a_chosen_model_opens_no_file_of_the_server_however_it_is_spelled(lone: str, tmp_path: Path) -> None:
+    talk = Talk(lone)
+    id = talk.create()
+    script = tmp_path / "small.toml"
+    script.write_text('[[turn]]\ntext = "Small."\n')
+    said = set()
+    for path in (script, tmp_path / "nowhere", "/etc/passwd"):
+        for name in (f"script/{path}", f" script/{path}", f"script/{path} ", f"  script/{path}  "):
+            headers = {"Idempotency-Key": _key()}
+            refused = talk.http.put(
+                f"{talk.base}/{id}/model", json={"modelOverrideId": name}, headers=headers
+            )
+            assert refused.status_code == 400, name
+            said.add(refused.json()["error"]["message"])
+    # What is there and what is not looks the same.
+    assert len(said) == 1
+
+
 def test_a_message_with_a_key_is_taken_once(address: str) -> None:
     talk = Talk(address)
     id = talk.create()

@@ -165,6 +165,22 @@ async def test_a_model_that_is_not_there_is_an_inference_error(library: Path, tm
     assert "nowhere" in told["message"]
 
 
+async def test_a_model_that_a_plugin_names_opens_no_file_of_the_host(library: Path, tmp_path: Path) -> None:
+    script = tmp_path / "small.toml"
+    script.write_text('[[turn]]\ntext = "Small."\n')
+    async with bridged(library, tmp_path, ScriptModel([])) as bridge:
+        told = [
+            await bridge.host(slot, body)
+            for name in (f"script/{script}", f" script/{script}", f"script/{tmp_path}/nowhere")
+            for slot, body in (
+                (slots.COMPLETE, hello(model=name)),
+                (slots.EMBED, {"model": name, "input": "x"}),
+            )
+        ]
+    assert {each["error"] for each in told} == {"inference_error", "embedding_error"}
+    assert {each["message"] for each in told} == {"There is no such model."}
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -24,8 +24,6 @@ LONGEST_TITLE: Final = 256
 LONGEST_REASON: Final = 1024
 #: The largest offset that may be asked for.
 _LARGEST: Final = 2**53
-#: Models that read files of this machine are not for callers.
-_OWN: Final = ("script/",)
 
 
 async def create_conversation(call: Call) -> Answer:
@@ -167,11 +165,9 @@ def _check_model(call: Call, agent: GatewayAgent, model: Any) -> None:
     if not isinstance(model, str) or not 0 < len(model) <= LONGEST_ID or not model.isprintable():
         words = f"modelOverrideId must be a text of 1 to {LONGEST_ID} characters, or null."
         raise InvalidBody(words, field="modelOverrideId")
-    if model.startswith(_OWN):
-        raise InvalidParam("There is no such model.", field="modelOverrideId")
     if agent.action is not None:
         try:
-            call.gateway.app.models.resolve(model)
+            call.gateway.app.models.resolve(model, foreign=True)
         except Failure as failure:
             raise InvalidParam(failure.message, field="modelOverrideId") from failure
 

@@ -504,7 +504,7 @@ def _resolved(scene: Scene, name: str) -> Model:
     if name in ("", "default"):
         return models.resolve(scene.agent.model if scene.agent is not None else None)
     if name != "foundation":
-        return models.resolve(name)
+        return models.resolve(name, foreign=True)
     try:
         return models.resolve(name)
     except Failure as failure:

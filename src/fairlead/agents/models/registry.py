@@ -80,12 +80,16 @@ class Models:
                     f"A model provider cannot be called {reserved!r}: that name has a meaning here."
                 )
 
-    def resolve(self, name: str | Model | None = None) -> Model:
+    def resolve(self, name: str | Model | None = None, *, foreign: bool = False) -> Model:
         """The model of a name. Nobody is asked yet, so a wrong key or model shows when it is used.
+
+        A `foreign` name comes from a caller or a plugin: it opens no file of this machine, unless an alias leads there.
 
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
+        if foreign and isinstance(name, str) and self.names_file(name):
+            raise Failure(Kind.not_found, "There is no such model.")
         if name is not None and not isinstance(name, str):
             return name
         full = self._full(name)
@@ -95,6 +99,11 @@ class Models:
         if model is None:
             model = self._made[full] = self._make(full)
         return model
+
+    def names_file(self, name: str) -> bool:
+        """Whether a name stands for a file of this machine, without an alias that leads there."""
+        spelled = name.strip()
+        return spelled.partition("/")[0].rstrip() == "script" and spelled not in self._aliases
 
     def portable(self, name: str | Model | None = None) -> str | None:
         """The full name by which another process finds the same model; None where one has to be in this process.
