@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,20 @@ def test_without_any_model_the_failure_says_three_ways_out(tmp_path: Path) -> No
     assert caught.value.kind is Kind.misconfigured
     for way in ("FAIRLEAD_MODEL=openai/", "fairlead models pull smollm2", "FAIRLEAD_MODEL=local"):
         assert way in caught.value.message
+
+
+def test_models_that_were_named_once_are_let_go_of_and_what_runs_here_is_not(tmp_path: Path) -> None:
+    script = tmp_path / "small.toml"
+    script.write_text('[[turn]]\ntext = "Small."\n')
+    models = Models(environ={})
+    here = models.resolve(f"script/{script}")
+    first = weakref.ref(models.resolve("openai/first"))
+    for number in range(1500):
+        last = models.resolve(f"openai/{number}")
+        assert models.resolve(f"openai/{number}") is last
+    gc.collect()
+    assert first() is None
+    assert models.resolve(f"script/{script}") is here
 
 
 def test_aliases_lead_to_models_by_other_aliases_too() -> None:

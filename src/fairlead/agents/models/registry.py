@@ -29,6 +29,8 @@ _DEFAULTS: Final = ("", "default")
 Listing = list[dict[str, Any]]
 
 _OUR_OWN: Final = ("local", "script")
+#: Models that are kept.
+_MOST: Final = 1000
 #: How the names of providers' models begin, for those who leave the provider out.
 _BEGINNINGS: Final = {
     "openai": ("gpt-", "chatgpt", "o1", "o3", "o4", "text-embedding-"),
@@ -98,7 +100,15 @@ class Models:
         model = self._made.get(full)
         if model is None:
             model = self._made[full] = self._make(full)
+            if len(self._made) > _MOST:
+                self._forget_one()
         return model
+
+    def _forget_one(self) -> None:
+        """Let go of the oldest model of a provider: others may choose any name. What runs here is never one of many."""
+        oldest = next((name for name in self._made if name.partition("/")[0] in self._providers), None)
+        if oldest is not None:
+            del self._made[oldest]
 
     def names_file(self, name: str) -> bool:
         """Whether a name stands for a file of this machine, without an alias that leads there."""
