@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +158,47 @@ async def test_the_next_one_begins_as_soon_as_the_first_ends(conversations: Conv
 
     await asyncio.gather(first(), second())
     assert order == ["first ends", "second begins"]
+
+
+async def test_one_who_is_cancelled_while_it_is_given_a_conversation_does_not_keep_it(
+    conversations: Conversations, store: Store
+) -> None:
+    await say(conversations, "c1", "Hi.")
+    asked, go = asyncio.Event(), threading.Event()
+    loop, submit = asyncio.get_running_loop(), store._put
+
+    def slowly(outlet: Any, work: Any, write: bool) -> None:
+        def late(tx: Any) -> Any:
+            loop.call_soon_threadsafe(asked.set)
+            assert go.wait(30)
+            return work(tx)
+
+        submit(outlet, late, write)
+
+    store._put = slowly  # type: ignore[method-assign]
+    opening = asyncio.create_task(say(conversations, "c1"))
+    await asked.wait()
+    store._put = submit  # type: ignore[method-assign]
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    go.set()
+    async with conversations.open("c1", "clerk", "ada", patience=10):
+        pass
+
+
+async def test_one_who_cannot_read_a_conversation_does_not_keep_it(
+    conversations: Conversations, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(work: Any) -> Any:
+        raise Failure(Kind.unavailable, "The store is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "read", away)
+        with pytest.raises(Failure):
+            await say(conversations, "c1")
+    async with conversations.open("c1", "clerk", "ada", patience=0.5):
+        pass
 
 
 async def test_a_conversation_whose_run_is_gone_is_taken_over_and_the_ghost_cannot_write(

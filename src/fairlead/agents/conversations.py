@@ -20,7 +20,7 @@ from fairlead.agents.models.model import Message, ToolCall
 from fairlead.failures import Failure, Kind
 from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.store.statements import statements
-from fairlead.store.store import Row, Store, Tx, writable
+from fairlead.store.store import Row, Store, Tx, Work, writable
 
 SQL = statements(__file__)
 #: Seconds that a conversation stays taken when whoever took it is gone.
@@ -105,13 +105,11 @@ class Conversations:
             )
         holder = f"{task}/{run:010}-{secrets.token_hex(8)}"
         taken = await self._taken(id, agent, owner, holder, patience)
-        said = await self._store.read(lambda tx: tx.all(SQL.transcript, id=id))
-        opened = OpenConversation(
-            self._store, self._wall, self._redactor, taken, holder, [read(row[0]) for row in said]
-        )
         renewing = asyncio.ensure_future(self._renewed(id, holder))
         try:
-            yield opened
+            said = await self._store.read(lambda tx: tx.all(SQL.transcript, id=id))
+            transcript = [read(row[0]) for row in said]
+            yield OpenConversation(self._store, self._wall, self._redactor, taken, holder, transcript)
         finally:
             renewing.cancel()
             # A run that is cancelled lets go of the conversation as well.
@@ -207,7 +205,7 @@ class Conversations:
         with self._store.listening(_topic(id)) as bell:
             while True:
                 work = partial(_take, id=id, agent=agent, owner=owner, holder=holder, now=self._wall())
-                row, taken = await self._store.write(work)
+                row, taken = await self._asked_for(id, holder, work)
                 if row is None:
                     raise _missing(id)
                 conversation = _conversation(row)
@@ -229,6 +227,21 @@ class Conversations:
                         field="conversation",
                     )
                 await bell.rung(min(_LOOK, left))
+
+    async def _asked_for(self, id: str, holder: str, work: Work[tuple[Any, bool]]) -> tuple[Any, bool]:
+        """Ask for a conversation. Who is cancelled meanwhile gives it back when it comes."""
+        asking = asyncio.ensure_future(self._store.write(work))
+
+        def give_back(asked: asyncio.Future[tuple[Any, bool]]) -> None:
+            if not asked.cancelled() and asked.exception() is None and asked.result()[1]:
+                with suppress(Failure):  # the store is closed by now
+                    self._store.submit(lambda tx: _release(tx, id, holder), True)
+
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(give_back)
+            raise
 
     async def _renewed(self, id: str, holder: str) -> None:
         while True:
