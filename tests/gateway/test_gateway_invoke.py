@@ -378,3 +378,35 @@ def test_a_reply_with_a_character_that_no_store_keeps_is_recorded_without_it(sit
     assert invoke(site, "echo", "after").text == "You said: after"
     assert site.tasks().get_task("nul", begun.context_id).data.result == "a\ufffdb"
     assert len(site.tasks().list_user_tasks(state="all").data.tasks) == 2
+
+
+def test_calls_that_a_stopping_server_ends_are_told_so_in_order(app: App, tmp_path: Path) -> None:
+    http = app.http()
+    with ThreadPoolExecutor(4) as beside:
+        with serving(http) as url:
+            site = Site(url, tmp_path)
+
+            def post(path: str, body: dict[str, Any], accept: str = "application/json") -> httpx.Response:
+                with site.raw() as client:
+                    client.headers["Accept"] = accept
+                    return client.post(f"{url}{path}", json=body, timeout=PATIENCE)
+
+            path = "/api/v1/agents/slow/invoke"
+            blocking = beside.submit(post, path, {"message": "one", "idempotency_key": "k"})
+            streamed = beside.submit(post, path, {"message": "two"}, "text/event-stream")
+            said = [{"role": "user", "content": "three"}]
+            chat = beside.submit(
+                post, "/v1/chat/completions", {"model": "slow", "messages": said, "stream": True}
+            )
+            for word in ("one", "two", "three"):
+                site.seen(f"begun-{word}")
+            http.draining = True
+        answer = blocking.result(PATIENCE)
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "agent_service_unavailable"
+        pieces = streamed.result(PATIENCE).text.replace(": ping\n", "").split("\n\n")
+        told = [json.loads(each.removeprefix("data: ")) for each in pieces if each]
+        assert [each["type"] for each in told] == ["error", "done"]
+        assert {each["code"] for each in told} == {"agent_service_unavailable"}
+        assert (told[0]["status_code"], told[1]["is_error"]) == (503, True)
+        assert chat.result(PATIENCE).text.endswith("data: [DONE]\n\n")

@@ -8,6 +8,7 @@ Each route is a function in a module of its own; this one knows no agent, no tas
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Awaitable, Sequence
@@ -28,11 +29,11 @@ from fairlead.failures.gateway import (
 )
 from fairlead.gateway.call import OWNERS, Answer, Call, Caller, Content, Frames, Route, Served
 from fairlead.gateway.callers import Callers, origin
-from fairlead.gateway.exchange import Exchange, made_by
+from fairlead.gateway.exchange import GONE, Exchange, made_by
 from fairlead.gateway.key_watch import KeyWatch
 from fairlead.gateway.routing import Match, Router
 from fairlead.gateway.streams import Beats, Streams
-from fairlead.gateway.turns import for_callers, in_time
+from fairlead.gateway.turns import for_callers, in_time, stopping
 from fairlead.outgoing import Guard
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
@@ -230,9 +231,9 @@ class Gateway:
         found = self._router.find(scope["method"], _path(scope))
         self.in_flight += 1
         exchange = Exchange(self, request, _request_id(request, self.app), found, send)
+        headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
         # In one piece, as each coroutine in another is paid for at every request.
         try:
-            headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
             try:
                 if isinstance(found, list):
                     headers = (*headers, (b"allow", ", ".join(found).encode()))
@@ -259,6 +260,11 @@ class Gateway:
                     await self._send(answer, headers, receive, exchange)
         except Disconnected:
             pass
+        except asyncio.CancelledError:
+            if not self.draining:
+                raise
+            if exchange.status == GONE:  # nothing has been answered
+                await self._refuse(stopping(), request, found, headers, exchange)
         finally:
             self.in_flight -= 1
             if exchange.holder is not None:

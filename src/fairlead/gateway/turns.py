@@ -18,6 +18,7 @@ from fairlead.failures.failure import lookup
 from fairlead.failures.gateway import (
     AgentNotFound,
     AgentReplyError,
+    AgentServiceUnavailable,
     Forbidden,
     GatewayFailure,
     InternalError,
@@ -190,12 +191,22 @@ async def run(
             yield each
 
 
-async def to_its_end(taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said | Ended]:
+def stopping() -> Failure:
+    """What is told to those whose agent is ended because the server stops. It may have begun its work."""
+    words = "The server is stopping, and has ended this call."
+    return AgentServiceUnavailable(words, details={"reason": "server_stopping"}, retryable=False)
+
+
+async def to_its_end(gateway: Gateway, taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said | Ended]:
     """A turn. Whatever happens is told as its end: who reads a stream has no other way to hear of it."""
     try:
         async with aclosing(taken) as said:  # type: ignore[type-var]
             async for each in said:
                 yield each
+    except asyncio.CancelledError:
+        if not gateway.draining:
+            raise
+        yield Ended(failure=stopping())
     except Failure as failure:
         yield Ended(failure=for_callers(failure))
     except Exception as exc:
