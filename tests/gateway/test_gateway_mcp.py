@@ -72,6 +72,21 @@ async def test_a_context_goes_on_with_what_was_said(site: Site) -> None:
         )
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_nobody_gets_the_answer_of_another_caller_by_their_key(site: Site, mode: str) -> None:
+    site.agents().update_agent("memory", sdk.UpdateAgentRequest(visibility="public"))
+    asked = {"message": "What do I owe?"}
+    meta: Any = {"fairlead/idempotencyKey": "same"}
+    replayed: list[list[bool]] = []
+    for key in (OWNER, STRANGER):
+        async with client(site, "memory", key, mode=mode) as server:
+            told = [await server.call_tool("memory", asked, meta=meta) for _ in range(2)]
+        assert all(each.meta is not None for each in told)
+        envelopes = [each.meta["fairlead/envelope"]["meta"] for each in told]  # type: ignore[index]
+        replayed.append(["idempotent" in each for each in envelopes])
+    assert replayed == [[False, True], [False, True]]
+
+
 async def test_a_failure_is_an_error_of_the_tool(site: Site) -> None:
     async with client(site, "broken") as server:
         result = await server.call_tool("broken", {"message": "x"})

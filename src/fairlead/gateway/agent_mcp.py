@@ -26,6 +26,7 @@ from fairlead.gateway.invoke import files_of, turn_of
 from fairlead.gateway.keyed import keyed
 from fairlead.gateway.turns import Ended, Said, Turn
 from fairlead.runtime import Context, Runtime
+from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.http.disconnect import while_connected
 from fairlead.surfaces.mcp.http import McpEndpoint
 from fairlead.surfaces.mcp.oauth import WELL_KNOWN, origin
@@ -109,9 +110,17 @@ def _endpoint(gateway: Gateway, agent: GatewayAgent) -> McpEndpoint:
     app = Runtime([_action(agent)], clock=gateway.app.clock)
     server = Server(app, exposure=Exposure(), instructions=agent.description or None)
     server.name, server.version, server.description = agent.name, gateway.app.version, agent.description
-    endpoint = McpEndpoint(server, allowed_hosts=(_ANY_HOST,), sessions=False, max_body=LARGE)
+    endpoint = McpEndpoint(
+        server, resolve_context=_caller, allowed_hosts=(_ANY_HOST,), sessions=False, max_body=LARGE
+    )
     ready[agent.id] = agent, endpoint
     return endpoint
+
+
+def _caller(request: Request) -> Caller:
+    """Who calls, as the gateway found out: what is kept for one caller is for no other."""
+    who = _CALL.get().caller
+    return Caller(who.user, who.auth)
 
 
 def _same(known: GatewayAgent, agent: GatewayAgent) -> bool:
