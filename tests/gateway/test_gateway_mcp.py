@@ -77,7 +77,8 @@ async def test_a_context_goes_on_with_what_was_said(site: Site) -> None:
 @pytest.mark.parametrize("mode", MODES)
 async def test_nobody_gets_the_answer_of_another_caller_by_their_key(site: Site, mode: str) -> None:
     site.agents().update_agent("memory", sdk.UpdateAgentRequest(visibility="public"))
-    asked, meta = {"message": "What do I owe?"}, {"fairlead/idempotencyKey": "same"}
+    asked = {"message": "What do I owe?"}
+    meta: Any = {"fairlead/idempotencyKey": "same"}
     replayed: list[list[bool]] = []
     for key in (OWNER, STRANGER):
         async with client(site, "memory", key, mode=mode) as server:

@@ -200,7 +200,8 @@ async def test_a_hook_that_is_added_between_two_calls_is_told_of_the_second() ->
 
 
 async def test_a_hook_that_is_added_during_a_call_lets_no_more_in_than_there_is_room_for() -> None:
-    app, began, leave = App("x"), [], asyncio.Event()
+    app, leave = App("x"), asyncio.Event()
+    began: list[None] = []
 
     @app.action(concurrency={"max": 1, "queue": 0})
     async def work() -> None:

@@ -37,6 +37,8 @@ def read_embedding(request: str | None) -> tuple[Mapping[str, Any], str, list[st
 
 async def embedded(app: App, model: str, texts: list[str]) -> dict[str, Any]:
     """Texts as vectors. Raises EmbeddingError."""
+    if app.models.names_file(model):
+        raise EmbeddingError("There is no such model.")
     try:
         made = await app.models.embed(texts, model or None, foreign=True)
     except Failure as failure:

@@ -90,7 +90,7 @@ class Models:
         Raises:
             Failure: no provider or file has this name, or nothing is the default.
         """
-        if foreign and isinstance(name, str) and self._is_file(name.strip()):
+        if foreign and isinstance(name, str) and self.names_file(name):
             raise Failure(Kind.not_found, "There is no such model.")
         if name is not None and not isinstance(name, str):
             return name
@@ -109,6 +109,11 @@ class Models:
         oldest = next((name for name in self._made if name.partition("/")[0] in self._providers), None)
         if oldest is not None:
             del self._made[oldest]
+
+    def names_file(self, name: str) -> bool:
+        """Whether a name stands for a file of this machine, without an alias that leads there."""
+        spelled = name.strip()
+        return spelled.partition("/")[0].rstrip() == "script" and spelled not in self._aliases
 
     def portable(self, name: str | Model | None = None) -> str | None:
         """The full name by which another process finds the same model; None where one has to be in this process.
@@ -136,9 +141,6 @@ class Models:
         made, self._made = list(self._made.values()), {}
         for model in made:
             await model.close()
-
-    def _is_file(self, spelled: str) -> bool:
-        return spelled.partition("/")[0].rstrip() == "script" and spelled not in self._aliases
 
     def _default_name(self) -> str:
         named = self._default or self._environ.get(VARIABLE, "").strip()
@@ -230,20 +232,13 @@ class Models:
             prices=self._prices,
         )
 
-    async def embed(
-        self, texts: Sequence[str], model: str | Model | None = None, *, foreign: bool = False
-    ) -> Embedded:
+    async def embed(self, texts: Sequence[str], model: str | Model | None = None) -> Embedded:
         """Texts as vectors. Without a model: the configured one, else weights for embeddings that are here.
-
-        `foreign` is as with `resolve`.
 
         Raises:
             Failure: there is no such model, it makes no embeddings, or it fails.
         """
-        if not isinstance(model, Model):
-            named, model = model, self._embedding_name(model)
-            foreign = foreign and model == (named or "").strip()  # what is configured is nobody else's
-        chosen = self.resolve(model, foreign=foreign)
+        chosen = self.resolve(model if isinstance(model, Model) else self._embedding_name(model))
         embed = getattr(chosen, "embed", None)
         if embed is None:
             raise Failure(Kind.unsupported, f"The model {chosen.name!r} makes no embeddings.")
