@@ -40,7 +40,7 @@ async def embedded(app: App, model: str, texts: list[str]) -> dict[str, Any]:
     if app.models.names_file(model):
         raise EmbeddingError("There is no such model.")
     try:
-        made = await app.models.embed(texts, model or None, foreign=True)
+        made = await app.models.embed(texts, model or None)
     except Failure as failure:
         raise EmbeddingError(failure.message, cause=failure) from failure
     tokens = sum(estimates.text(each) for each in texts)
