@@ -34,6 +34,8 @@ _SIGN_OF_LIFE: Final = 5.0
 _MOST_PAGES: Final = 1_000
 #: Lines of a server's stderr that are kept, to be shown when it fails.
 _LAST_LINES: Final = 20
+#: Seconds until these are read at the latest, once it is gone.
+_LAST_WORDS: Final = 1.0
 
 
 class Target(NamedTuple):
@@ -77,6 +79,8 @@ class Connection:
         self._refreshing: set[asyncio.Task[Any]] = set()
         self._calls: list[_Call] = []
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        #: Who reads what the server writes to stderr, and our own end of that.
+        self._reader: tuple[threading.Thread, TextIO] | None = None
 
     async def open(self) -> None:
         """Start or reach the server, and shake hands.
@@ -99,6 +103,7 @@ class Connection:
             raise
         except Exception as error:
             await self._end()
+            await self._hear_out()
             raise self._broken(_words(_first(error)), error) from error
 
     async def close(self) -> None:
@@ -235,8 +240,17 @@ class Connection:
                     self._said.append(said)
                     logger.debug("%s", said)
 
-        threading.Thread(target=read, name=f"fairlead-mcp-{self.target.name}", daemon=True).start()
-        return open(writing, "w", encoding="utf-8")
+        reader = threading.Thread(target=read, name=f"fairlead-mcp-{self.target.name}", daemon=True)
+        reader.start()
+        self._reader = reader, open(writing, "w", encoding="utf-8")
+        return self._reader[1]
+
+    async def _hear_out(self) -> None:
+        """Give the reader of stderr a moment to come to the end of what a server wrote that is gone."""
+        if self._reader is not None:
+            reader, ours = self._reader
+            ours.close()
+            await asyncio.to_thread(reader.join, _LAST_WORDS)
 
     def _listen(self, client: Client) -> None:
         """Hear of changed tools, where the server has to be asked for that."""
@@ -336,6 +350,7 @@ class Connection:
                 details=details,
                 cause=error,
             )
+        await self._hear_out()
         return self._mark(_words(first), error)
 
     async def _gone(self) -> bool:
