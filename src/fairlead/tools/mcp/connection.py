@@ -242,8 +242,9 @@ class Connection:
 
         reader = threading.Thread(target=read, name=f"fairlead-mcp-{self.target.name}", daemon=True)
         reader.start()
-        self._reader = reader, open(writing, "w", encoding="utf-8")
-        return self._reader[1]
+        ours = open(writing, "w", encoding="utf-8")  # noqa: SIM115  # whoever connects closes it
+        self._reader = reader, ours
+        return ours
 
     async def _hear_out(self) -> None:
         """Give the reader of stderr a moment to come to the end of what a server wrote that is gone."""
