@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import shutil
@@ -224,7 +225,7 @@ async def test_with_processes_granted_the_host_is_as_safe(process_runner: Make, 
 
 
 @needs_seccomp
-async def test_no_process_can_be_started_and_no_session_left(process_runner: Make, hostile: Path) -> None:
+async def test_no_process_can_be_started_and_no_group_left(process_runner: Make, hostile: Path) -> None:
     tried = await told(process_runner(hostile), "processes")
     assert tried.pop("clone3") == "ENOSYS"
     assert set(tried.values()) == {"EPERM"}
@@ -305,7 +306,7 @@ async def test_the_process_is_limited_and_has_no_privileges(process_runner: Make
     found = status(runner.pid)
     assert found["NoNewPrivs"] == "1"
     assert {int(found[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {0}
-    assert os.getsid(runner.pid) == os.getpgid(runner.pid) == runner.pid
+    assert os.getpgid(runner.pid) == runner.pid
 
 
 # --- which fence ------------------------------------------------------------------------------------------------------
@@ -378,3 +379,30 @@ def test_the_filter_for_the_other_architecture_is_well_formed() -> None:
                         assert at + 1 + max(if_true, if_false) < len(steps)
                 assert steps[-1] == (0x06, 0, 0, 0x7FFF0000)
                 assert len(steps) < 4096
+
+
+def test_a_plugin_s_process_has_no_terminal_though_its_host_runs_at_one() -> None:
+    plugin = f"""\
+import os, sys
+sys.path.append({str(Path(confinement.__file__).parent)!r})
+import helper
+os.close(os.open("/dev/tty", os.O_RDWR))
+helper.leave_terminal()
+try:
+    os.open("/dev/tty", os.O_RDWR)
+except OSError as refused:
+    print(refused.errno)
+"""
+    host = """\
+import os, subprocess, sys
+os.open(sys.argv[1], os.O_RDWR)
+subprocess.run([sys.executable, "-I", "-S", "-c", sys.argv[2]], process_group=0, check=True)
+"""
+    ours, theirs = os.openpty()
+    try:
+        command = [sys.executable, "-c", host, os.ttyname(theirs), plugin]
+        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=30)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.stdout.strip() == str(errno.ENXIO), done.stderr

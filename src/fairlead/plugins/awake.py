@@ -40,7 +40,7 @@ class Awake:
             if monotonic() > until:
                 self._luck -= 1
                 return None
-            # The other side may share this core. (Where the kernel groups processes by session, only sleep lets it in.)
+            # The other side may share this core.
             sched_yield()
         self._luck = _LUCK
         return read(self._fd, _READ_AT_ONCE)

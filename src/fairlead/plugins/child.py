@@ -132,7 +132,8 @@ class Child:
                 pass_fds=(theirs.fileno(),),
                 env=fences.environment(plan.scratch),
                 cwd=plan.scratch,
-                start_new_session=True,
+                # No session of its own: the kernel may share cores out by sessions, and two that talk need one share.
+                process_group=0,
             )
         except OSError:
             ours.close()

@@ -223,8 +223,22 @@ def _text(exc: Exception) -> bytes:
     return said.encode("utf-8", "replace")
 
 
+def leave_terminal() -> None:
+    """Give up the terminal that the host may run at: nobody here can type into it, or be stopped by it."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # there is none
+        return
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCNOTTY)
+    os.close(terminal)
+
+
 def main() -> None:
     """Put up the fence that the host asks for, then serve."""
+    leave_terminal()
     control = int(sys.argv[1])
     first = Lane(control, control)
     _kind, _number, strings = first.order()
