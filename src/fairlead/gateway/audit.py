@@ -271,7 +271,7 @@ def _line(noted: _Noted) -> tuple[Any, ...]:
     """The columns of a line."""
     at, owner, key, endpoint, status, params, request_id, address, made = noted
     agent, target = _about(params or {})
-    id = _id(at) + random_id()[:8]
+    id = _id(at) + random_id()[-12:]
     return (
         id,
         at,
