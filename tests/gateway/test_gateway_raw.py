@@ -244,6 +244,8 @@ def test_queries_that_say_nothing_sensible_are_refused(site: Site, task: str, ta
         f"{agent}/tasks/{task}/messages?since=x",
         f"{agent}/tasks/{task}/messages?limit=501",
         f"{agent}/tasks/{task}/events?since=-3",
+        f"{agent}/tasks/{task}/events?since=x&since=",
+        "/api/v1/tasks?limit=1&limit=2",
         f"{agent}/conversations?state=%F0%9F%8E%A3",
         f"{agent}/conversations?since=!!!!",
         f"{agent}/conversations/{talk}/messages?limit=1e9",

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from urllib.parse import parse_qsl
 
 from fairlead._json import encode
 from fairlead.actions import policy as checks
@@ -286,9 +287,8 @@ class Gateway:
     async def _admitted(self, request: Request, exchange: Exchange, found: Match, receive: Receive) -> Call:
         """Read the request, of a caller who may make it."""
         route, params = found
-        # (To look with `in`, Python first makes an error of a text's not being a number.)
-        if request.scope.get("query_string", b"").find(b"%00") >= 0:
-            raise InvalidParam("The query holds the character NUL, which is part of no name.")
+        if query := request.scope.get("query_string"):
+            _check(query)
         if route.open:
             caller = _STRANGER
             # Those who need no key are told apart by where they come from.
@@ -390,6 +390,17 @@ async def _stream(answer: Frames, headers: Headers, receive: Receive, send: Send
                 beats.stop()
 
     await while_connected(sending(), receive)
+
+
+def _check(query: bytes) -> None:
+    """Refuse what no parameter can mean."""
+    if b"%00" in query:
+        raise InvalidParam("The query holds the character NUL, which is part of no name.")
+    known: set[str] = set()
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name in known and not name.endswith("[]"):  # as lists are sent
+            raise InvalidParam("A parameter of the query is given more than once.", field=name[:64])
+        known.add(name)
 
 
 async def _content(answer: Content, headers: Headers, receive: Receive, send: Send) -> None:
