@@ -127,7 +127,7 @@ async def test_deltas_are_not_in_the_database(tasks: Tasks, store: Store, worker
 async def test_messages_that_were_lost_with_their_server_are_waited_for_no_longer(
     app: App, own: Where, own_nats: Nats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.tasks.nats._ANSWER", 0.5)
+    monkeypatch.setattr("fairlead.tasks.nats._ANSWER", 2.0)
     store = own.open()
     bus = own.tasks(app, store).bus
     assert isinstance(bus, NatsBus)
