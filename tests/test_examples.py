@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from fairlead import App, Kind
@@ -217,7 +218,7 @@ def test_the_tour_ends_as_it_says(tour: str) -> None:
 
 #: What the tour says to try, how it ends, and for what runs on until Ctrl-C, what it says by then.
 TRIED = {
-    "serve --console": (130, "The console's link works once."),
+    "serve --console": (0, "The console's link works once."),
     "dev": (130, "The console is at this link"),
     "chat steward": (0, "No title"),
     "mcp install": (0, "taskboard"),
@@ -258,6 +259,9 @@ def test_what_the_tour_says_to_try_works(tour: str, tmp_path: Path, command: str
     if more:
         while said not in told:
             told += process.stdout.readline()
+        if served := re.search(r"actions (http://[^/]+)", told):
+            # It says where before it serves there, and who asks waits. What is stopped before has another code.
+            assert httpx.get(f"{served[1]}/healthz", timeout=30).status_code == 200
         process.send_signal(signal.SIGINT)
     told += process.communicate("I had tea.\n" if "chat" in command else "", timeout=60)[0]
     assert (process.returncode, said in told) == (code, True), told
