@@ -69,8 +69,8 @@ def _needless(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Many tests wait for what others do, or for a clock: twice as many processes as processors keep these busy."""
-    return 2 * (os.cpu_count() or 1)
+    """Some tests wait for what others do, or for a clock: one process more than processors keeps these busy."""
+    return (os.cpu_count() or 1) + 1
 
 
 # Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would
