@@ -48,23 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="Run files, and the tests in each, in another order.")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    words = "any_store: which store is behind it plays no part in the promise: the test runs on SQLite alone."
-    config.addinivalue_line("markers", words)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if not _needless(item)]
     if seed := config.getoption("--shuffle"):
         chance = random.Random(seed)
         files: defaultdict[Path, float] = defaultdict(chance.random)
         items.sort(key=lambda item: (files[item.path], chance.random()))
-
-
-def _needless(item: pytest.Item) -> bool:
-    call = getattr(item, "callspec", None)
-    other = call is not None and call.params.get("store_url", "sqlite") != "sqlite"
-    return other and item.get_closest_marker("any_store") is not None
 
 
 @pytest.hookimpl(optionalhook=True)

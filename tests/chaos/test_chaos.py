@@ -49,7 +49,6 @@ def test_whatever_goes_wrong_nothing_is_lost_nothing_is_done_twice_and_clients_r
     played("run.py", "--form", form, "--seed", SEED, "--rounds", str(ROUNDS))
 
 
-@pytest.mark.timeout(150)
 def test_a_machine_that_vanishes_leaves_nothing_behind_in_the_database() -> None:
     played("vanish.py")
 

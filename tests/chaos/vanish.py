@@ -43,9 +43,8 @@ def main() -> int:
             print(f"{connections()} connections")
             fleet.network.cut("worker0", "database")
             worker.kill()
-            # A silent line is given up after 30 seconds: 15 of silence, and three questions, 5 seconds each. Where the
-            # machine is busy it was seen to take more than 45.
-            until(lambda: connections() == 0, f"the database still has {connections()} connections", 100)
+            # A silent line is given up after 30 seconds: 15 of silence, and three questions, 5 seconds each.
+            until(lambda: connections() == 0, f"the database still has {connections()} connections", 45)
     finally:
         fleet.remove()
         shutil.rmtree(folder, ignore_errors=True)

@@ -214,7 +214,6 @@ async def test_a_failed_agent_is_a_failed_task_with_the_reason(site: Site) -> No
     assert "on strike" in events[-1].status_update.status.message.parts[0].text
 
 
-@pytest.mark.any_store
 async def test_the_card_tells_owners_all_and_strangers_what_they_may_know(site: Site) -> None:
     def card(key: str | None, path: str = "/.well-known/agent-card.json") -> httpx.Response:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -236,7 +235,6 @@ async def test_the_card_tells_owners_all_and_strangers_what_they_may_know(site: 
     assert card(None).json()["skills"]
 
 
-@pytest.mark.any_store
 async def test_the_extended_card_is_for_those_with_a_key(site: Site) -> None:
     async with client(site, "echo") as agent:
         card = await agent.get_extended_agent_card(GetExtendedAgentCardRequest())
@@ -294,7 +292,6 @@ async def test_a_page_of_tasks_tells_how_many_there_are_of_those_that_are_asked_
         assert await total(status_timestamp_after=later) == 0
 
 
-@pytest.mark.any_store
 def test_requests_of_the_version_before_are_answered_in_its_words(site: Site) -> None:
     answer = rpc(site, "echo", "message/send", old("hello")).json()
     task = answer["result"]
@@ -313,7 +310,6 @@ def test_requests_of_the_version_before_are_answered_in_its_words(site: Site) ->
     assert swapped["result"]["status"]["state"] == "completed"
 
 
-@pytest.mark.any_store
 def test_a_stream_of_the_version_before_ends_with_its_last_word(site: Site) -> None:
     answer = rpc(site, "talker", "message/stream", old("go"))
     assert answer.headers["content-type"] == "text/event-stream"
@@ -328,7 +324,6 @@ def test_a_stream_of_the_version_before_ends_with_its_last_word(site: Site) -> N
     )
 
 
-@pytest.mark.any_store
 def test_requests_that_say_no_version_are_known_by_their_method(site: Site) -> None:
     body = {"message": {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
     task = rpc(site, "echo", "SendMessage", body).json()["result"]["task"]
@@ -385,7 +380,6 @@ def test_a_stream_that_was_lost_is_taken_up_where_it_was(site: Site) -> None:
         assert answer.status_code in (400, 404)
 
 
-@pytest.mark.any_store
 def test_without_the_library_only_this_protocol_is_missing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,7 +389,6 @@ def test_without_the_library_only_this_protocol_is_missing(
     assert site.agents().get_agent("echo") is not None
 
 
-@pytest.mark.any_store
 def test_what_is_wrong_is_told_in_the_protocols_words(site: Site) -> None:
     def error(answer: Any) -> Any:
         return answer.json()["error"]
@@ -417,7 +410,6 @@ def test_what_is_wrong_is_told_in_the_protocols_words(site: Site) -> None:
     assert error(batch)["code"] == -32600
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     "params",
     [[1], [], "x", "", 0, False, {"limit": 2**40}, {"limit": 0}, {"limit": True}, {"pageToken": [1]}],
@@ -429,7 +421,6 @@ def test_an_odd_question_for_a_list_is_refused_in_the_words_of_the_version_befor
     assert (told["id"], told["error"]["code"]) == (7, -32602)
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     "skill", [{"tags": 5}, {"tags": "x"}, {"tags": [{"a": 1}]}, {"id": 7}, {"description": {"q": 1}}]
 )
@@ -514,7 +505,6 @@ async def test_notifications_are_pushed_with_their_token(app: App, pushing: Site
             assert not (await agent.list_task_push_notification_configs(rest)).configs
 
 
-@pytest.mark.any_store
 async def test_clients_of_the_version_before_are_pushed_its_tasks(app: App, pushing: Site) -> None:
     with ear() as (url, heard):
         async with Deliverer(app, Guard(allow_private=True)):
@@ -529,7 +519,6 @@ async def test_clients_of_the_version_before_are_pushed_its_tasks(app: App, push
             assert told["artifacts"][0]["parts"][0] == {"kind": "text", "text": "You said: hello"}
 
 
-@pytest.mark.any_store
 def test_an_address_of_this_machine_is_not_called(site: Site) -> None:
     config = {"taskPushNotificationConfig": {"url": "http://127.0.0.1:1/x"}, "returnImmediately": True}
     said = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}]}

@@ -164,7 +164,6 @@ def test_keys_are_told_by_owner(desk: Desk) -> None:
     assert desk.ann not in str(desk.get("keys", desk.root))
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     "path", ["tasks?state=running", "tasks?limit=0", "audit?since=x", "audit?before=%27"]
 )

@@ -111,7 +111,6 @@ def test_a_task_with_a_file_is_made_once_however_late_it_is_repeated(store_url: 
         assert (other.status_code, other.json()["error"]["code"]) == (409, "conflict")
 
 
-@pytest.mark.any_store
 def test_a_download_is_never_shown_as_a_page(shed: Shed) -> None:
     made = shed.uploaded(b"<script>1</script>", name='b"\u00e4\r.html'.replace("\r", ""), type="text/html")
     got = httpx.get(made.download_url)
@@ -146,7 +145,6 @@ def test_of_many_uploads_at_once_one_is_taken(shed: Shed) -> None:
     assert httpx.get(made.download_url).content == taken[0]
 
 
-@pytest.mark.any_store
 def test_a_changed_address_opens_nothing(shed: Shed) -> None:
     made, other = shed.uploaded(b"mine"), shed.presigned()
     up, down = other.upload_url, made.download_url
@@ -171,7 +169,6 @@ def test_a_changed_address_opens_nothing(shed: Shed) -> None:
         assert shed.put(each, b"x").status_code == 403
 
 
-@pytest.mark.any_store
 def test_signatures_are_compared_in_constant_time(shed: Shed, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     compare = hmac.compare_digest
@@ -201,7 +198,6 @@ def test_addresses_expire(store_url: str, tmp_path: Path) -> None:
         assert httpx.get(shed.api().get_file(made.file_id).data.download_url).content == b"hello"
 
 
-@pytest.mark.any_store
 def test_another_content_type_is_refused(shed: Shed) -> None:
     made = shed.presigned(type="text/plain; charset=utf-8")
     refused = shed.put(made.upload_url, b"x", "text/html")
@@ -292,7 +288,6 @@ def test_a_file_is_its_owners_alone(shed: Shed) -> None:
         assert refused.json()["error"]["param"] == "attachments[0].file_id"
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -312,7 +307,6 @@ def test_a_wrong_request_gets_no_address(shed: Shed, body: Any, code: str) -> No
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, code)
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "a/b\\c.txt", ".hidden", "con\u202etxt.exe", "\u00e4" * 500]
 )

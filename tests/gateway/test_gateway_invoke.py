@@ -62,7 +62,6 @@ def test_an_agent_answers(site: Site) -> None:
     assert answer.context_id.startswith("ch-")
 
 
-@pytest.mark.any_store
 def test_what_an_agent_fails_with_is_its_answer(site: Site) -> None:
     answer = invoke(site, "broken")
     assert (answer.text, answer.is_error) == ("The model is on strike.", True)
@@ -106,7 +105,6 @@ def test_a_slow_agent_is_given_up_and_stopped(site: Site) -> None:
     assert row.close_reason == "timeout"
 
 
-@pytest.mark.any_store
 def test_a_client_that_goes_away_stops_the_agent(site: Site) -> None:
     with site.raw() as client, pytest.raises(httpx.ReadTimeout):
         client.post(
@@ -116,7 +114,6 @@ def test_a_client_that_goes_away_stops_the_agent(site: Site) -> None:
     site.seen("stopped-left")
 
 
-@pytest.mark.any_store
 def test_long_waits_are_cut_and_wrong_ones_refused(site: Site) -> None:
     with site.raw() as client:
         path = "/agents/echo/invoke"
@@ -132,7 +129,6 @@ def test_long_waits_are_cut_and_wrong_ones_refused(site: Site) -> None:
         assert client.get(path).status_code == 400
 
 
-@pytest.mark.any_store
 def test_a_stream_is_pieces_and_one_end(site: Site) -> None:
     *pieces, done = stream(site, "talker")
     assert {each["type"] for each in pieces} == {"delta"}
@@ -145,7 +141,6 @@ def test_a_stream_is_pieces_and_one_end(site: Site) -> None:
     sdk.InvokeAgentSSEDone.from_dict(done)
 
 
-@pytest.mark.any_store
 def test_a_silent_stream_gives_signs_of_life(site: Site) -> None:
     headers = {"Accept": "text/event-stream"}
     request = sdk.InvokeAgentRequest(message="sdk")
@@ -164,7 +159,6 @@ def test_a_silent_stream_gives_signs_of_life(site: Site) -> None:
     assert (said[-1]["type"], said[-1]["text"]) == ("agent_reply", "done plain")
 
 
-@pytest.mark.any_store
 def test_thoughts_are_apart_from_the_answer(site: Site) -> None:
     frames = stream(site, "looker")
     thoughts = "".join(each["text"] for each in frames if each["type"] == "reasoning")
@@ -172,7 +166,6 @@ def test_thoughts_are_apart_from_the_answer(site: Site) -> None:
     assert (thoughts, words, frames[-1]["text"]) == ("Let me see.", "Nothing there.", "Nothing there.")
 
 
-@pytest.mark.any_store
 def test_a_stream_that_breaks_says_so_and_ends(site: Site) -> None:
     *pieces, broken, done = stream(site, "stumbler")
     assert "".join(each["text"] for each in pieces) == "half of"
@@ -185,14 +178,12 @@ def test_a_stream_that_breaks_says_so_and_ends(site: Site) -> None:
     )
 
 
-@pytest.mark.any_store
 def test_an_agents_own_failure_is_no_error_frame(site: Site) -> None:
     (done,) = stream(site, "broken")
     assert (done["type"], done["is_error"], done["code"]) == ("done", True, "agent_reply_error")
     assert done["text"] == done["error"] == "The model is on strike."
 
 
-@pytest.mark.any_store
 def test_what_is_known_before_the_first_frame_is_ordinary_json(site: Site) -> None:
     with site.raw() as client:
         headers = {"Accept": "text/event-stream"}

@@ -226,7 +226,6 @@ def test_a_key_for_some_agents_knows_of_no_others(here: Here) -> None:
         assert client.post("/fairlead/actions/look/invoke", json={"input": {"where": "x"}}).status_code == 403
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
 def test_one_key_serves_the_plain_routes_as_well(here: Here, header: str) -> None:
     @here.app.action(permissions=["piers:read"])
@@ -315,7 +314,6 @@ def test_one_caller_leaves_a_quarter_of_the_places_to_others(app: App, tmp_path:
     raise AssertionError("a place was not given back")
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("about", "field"),
     [
@@ -361,7 +359,6 @@ def test_the_admin_api_makes_lists_and_revokes_keys(here: Here) -> None:
     assert here.get("/agents", token).status_code == 401
 
 
-@pytest.mark.any_store
 def test_the_admin_api_is_for_admins(here: Here) -> None:
     plain, key = here.issue("plain", permissions=["tasks:*"])
     with here.site.raw(plain) as client:
@@ -374,7 +371,6 @@ def test_the_admin_api_is_for_admins(here: Here) -> None:
     assert len(here.keys.list_now()) == 1
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("body", "code"),
     [

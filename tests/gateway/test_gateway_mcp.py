@@ -35,7 +35,6 @@ def text(result: Any) -> str:
     return said.text
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_agent_is_one_tool_of_its_own_name(site: Site, mode: str) -> None:
     async with client(site, "echo", mode=mode) as server:
@@ -46,7 +45,6 @@ async def test_an_agent_is_one_tool_of_its_own_name(site: Site, mode: str) -> No
         assert text(await server.call_tool("echo", {"message": "hello"})) == "You said: hello"
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize("mode", MODES)
 async def test_what_the_agent_says_comes_as_progress(site: Site, mode: str) -> None:
     heard: list[str] = []
@@ -89,7 +87,6 @@ async def test_nobody_gets_the_answer_of_another_caller_by_their_key(site: Site,
     assert replayed == [[False, True], [False, True]]
 
 
-@pytest.mark.any_store
 async def test_a_failure_is_an_error_of_the_tool(site: Site) -> None:
     async with client(site, "broken") as server:
         result = await server.call_tool("broken", {"message": "x"})
@@ -112,7 +109,6 @@ async def test_the_same_key_is_answered_once(site: Site) -> None:
         assert not (site.folder / "begun-key").exists()
 
 
-@pytest.mark.any_store
 def test_who_goes_away_stops_the_agent(site: Site) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     params = {"name": "slow", "arguments": {"message": "gone"}}
@@ -129,7 +125,6 @@ def test_who_goes_away_stops_the_agent(site: Site) -> None:
     site.seen("stopped-gone")
 
 
-@pytest.mark.any_store
 def test_who_is_not_let_in_is_told_what_is_needed(site: Site) -> None:
     url = f"{site.url}/agents/echo/mcp"
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -145,7 +140,6 @@ def test_who_is_not_let_in_is_told_what_is_needed(site: Site) -> None:
     assert (stranger.status_code, stranger.json()["error"]["data"]["code"]) == (404, "agent_not_found")
 
 
-@pytest.mark.any_store
 def test_an_agent_that_is_not_opened_for_mcp_lets_nobody_in(site: Site) -> None:
     site.agents().update_agent("echo", sdk.UpdateAgentRequest(mcpEnabled=False))
     answer = httpx.post(

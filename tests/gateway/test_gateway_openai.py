@@ -74,7 +74,6 @@ def test_what_the_client_says_was_said_before_is_what_the_agent_knows(site: Site
     assert told.choices[0].message.content == "Instructions for this conversation:\nBe brief. | four"
 
 
-@pytest.mark.any_store
 def test_a_stream_brings_the_answer_in_pieces_and_its_usage_last(site: Site) -> None:
     chunks = list(ask(site, "talker", "go", stream=True, stream_options={"include_usage": True}))
     said = [
@@ -89,7 +88,6 @@ def test_a_stream_brings_the_answer_in_pieces_and_its_usage_last(site: Site) -> 
     assert all(each.usage is None for each in chunks[:-1])
 
 
-@pytest.mark.any_store
 def test_a_stream_ends_with_done_and_without_usage_unless_it_was_asked_for(site: Site) -> None:
     body = {"model": "echo", "messages": [{"role": "user", "content": "x"}], "stream": True}
     answer = posted(site, body)
@@ -98,14 +96,12 @@ def test_a_stream_ends_with_done_and_without_usage_unless_it_was_asked_for(site:
     assert "usage" not in answer.text
 
 
-@pytest.mark.any_store
 def test_an_agents_question_is_its_answer(site: Site) -> None:
     assert ask(site, "asker", "go").choices[0].message.content == "Which?"
     chunks = list(ask(site, "asker", "go", stream=True))
     assert "".join(each.choices[0].delta.content or "" for each in chunks) == "Which?"
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("model", "kind", "status", "code"),
     [
@@ -124,7 +120,6 @@ def test_a_failure_is_told_in_the_shape_that_clients_know(
     assert caught.value.response.headers["x-request-id"]
 
 
-@pytest.mark.any_store
 def test_a_failure_of_the_agents_own_is_not_tried_again_by_the_client(site: Site) -> None:
     with pytest.raises(openai.InternalServerError) as caught:
         client(site, max_retries=5).chat.completions.create(
@@ -135,7 +130,6 @@ def test_a_failure_of_the_agents_own_is_not_tried_again_by_the_client(site: Site
     assert caught.value.response.request.headers["x-stainless-retry-count"] == "0"
 
 
-@pytest.mark.any_store
 def test_a_failure_in_a_stream_is_raised_by_the_client_and_the_stream_still_ends(site: Site) -> None:
     with pytest.raises(openai.APIError, match="on strike"):
         list(ask(site, "broken", "x", stream=True))
@@ -143,7 +137,6 @@ def test_a_failure_in_a_stream_is_raised_by_the_client_and_the_stream_still_ends
     assert posted(site, body).text.endswith("data: [DONE]\n\n")
 
 
-@pytest.mark.any_store
 def test_who_has_no_key_is_told_so_as_an_authentication_error(site: Site) -> None:
     with pytest.raises(openai.AuthenticationError) as caught:
         client(site, "oag_" + "00" * 32).models.list()
@@ -154,7 +147,6 @@ def test_who_has_no_key_is_told_so_as_an_authentication_error(site: Site) -> Non
         )
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("more", "param"),
     [
@@ -179,7 +171,6 @@ def test_what_an_agent_does_not_do_is_refused_with_the_parameter(
     assert error["type"] in ("invalid_request_error", "validation_error")
 
 
-@pytest.mark.any_store
 def test_a_reader_who_leaves_stops_the_agent(site: Site) -> None:
     with ask(site, "slow", "leave", stream=True) as stream:
         next(iter(stream))
@@ -277,7 +268,6 @@ def test_a_response_that_is_not_to_be_stored_is_not(site: Site) -> None:
         client(site).responses.retrieve(made.id)
 
 
-@pytest.mark.any_store
 def test_a_response_in_a_stream_tells_of_itself_in_order(site: Site) -> None:
     events = list(client(site).responses.create(model="talker", input="go", stream=True))
     kinds = [each.type for each in events]
@@ -305,7 +295,6 @@ def test_a_response_in_a_stream_tells_of_itself_in_order(site: Site) -> None:
         assert stream.get_final_response().output_text == "one two three four five"
 
 
-@pytest.mark.any_store
 def test_a_response_that_fails_in_a_stream_says_so_and_ends(site: Site) -> None:
     *_, last = client(site).responses.create(model="broken", input="x", stream=True)
     assert last.type == "response.failed"
@@ -313,14 +302,12 @@ def test_a_response_that_fails_in_a_stream_says_so_and_ends(site: Site) -> None:
     assert "on strike" in last.response.error.message
 
 
-@pytest.mark.any_store
 def test_a_gateway_is_not_taken_for_a_server_with_models(site: Site) -> None:
     port = urlsplit(site.url).port
     assert port is not None
     assert asyncio.run(loopback.look({"vllm": port}, PATIENCE)) == []
 
 
-@pytest.mark.any_store
 def test_a_body_that_is_too_long_or_not_json_is_refused_in_the_same_shape(site: Site) -> None:
     headers = {"Authorization": f"Bearer {OWNER}", "Content-Type": "application/json"}
     url = f"{site.url}/v1/chat/completions"

@@ -135,7 +135,6 @@ _SLOWER = Statement.of("UPDATE api_keys SET per_minute = 140 WHERE id = 'k-hurri
 KEYED = [JSON, ("Idempotency-Key", "k-1")]
 
 
-@pytest.mark.any_store
 def test_a_body_that_is_no_json_is_refused_everywhere(site: Site, task: str, talk: str) -> None:
     wrong = [b"{", b"\xff\xfe", b'{"a":1}{', b"'", b"{" * 2000, b"[" * 200_000, b'{"message":"\\ud800', b"\0"]
     for method, path, largest in bodies(task, talk):
@@ -145,14 +144,12 @@ def test_a_body_that_is_no_json_is_refused_everywhere(site: Site, task: str, tal
     works(site)
 
 
-@pytest.mark.any_store
 def test_a_body_that_is_no_object_is_refused_everywhere(site: Site, task: str, talk: str) -> None:
     for method, path, _ in bodies(task, talk):
         for body in (b"[]", b"1", b'"text"', b"null", b"true"):
             refused(ask(site, method, path, body, KEYED), 400, "invalid_body")
 
 
-@pytest.mark.any_store
 def test_a_body_that_is_too_long_is_refused_everywhere(site: Site, task: str, talk: str) -> None:
     for method, path, largest in bodies(task, talk):
         body = b'{"message":"' + b"x" * (largest - 13) + b'"}'
@@ -162,14 +159,12 @@ def test_a_body_that_is_too_long_is_refused_everywhere(site: Site, task: str, ta
     works(site)
 
 
-@pytest.mark.any_store
 def test_a_body_of_the_limit_itself_is_taken(site: Site) -> None:
     body = b'{"message":"' + b"x" * (LARGE - 14) + b'"}'
     assert len(body) == LARGE
     assert ask(site, "POST", "/api/v1/agents/echo/tasks", body, [JSON]).status == 202
 
 
-@pytest.mark.any_store
 def test_a_body_that_is_too_long_by_its_own_word_is_refused_unread(site: Site) -> None:
     for length in (str(LARGE + 1), "9" * 18):
         with connected(site) as connection:
@@ -186,7 +181,6 @@ def test_a_body_that_is_too_long_by_its_own_word_is_refused_unread(site: Site) -
     works(site)
 
 
-@pytest.mark.any_store
 def test_values_of_a_wrong_type_are_refused(site: Site, task: str, talk: str) -> None:
     agent = "/api/v1/agents/echo"
     one = f"{agent}/tasks/{task}"
@@ -231,7 +225,6 @@ def test_values_of_a_wrong_type_are_refused(site: Site, task: str, talk: str) ->
     works(site)
 
 
-@pytest.mark.any_store
 def test_queries_that_say_nothing_sensible_are_refused(site: Site, task: str, talk: str) -> None:
     agent = "/api/v1/agents/echo"
     for path in (
@@ -332,7 +325,6 @@ def test_a_nul_anywhere_is_the_callers_mistake_and_tells_nothing_of_the_store(
     works(site)
 
 
-@pytest.mark.any_store
 def test_an_encoded_slash_is_part_of_an_id_and_no_step_of_the_path(site: Site, task: str) -> None:
     for path in (
         f"/api/v1/agents/echo%2Ftasks%2F{task}",
@@ -344,7 +336,6 @@ def test_an_encoded_slash_is_part_of_an_id_and_no_step_of_the_path(site: Site, t
         refused(ask(site, "GET", path), 404, "agent_not_found")
 
 
-@pytest.mark.any_store
 def test_an_id_may_look_like_anything_that_routes_are_written_with(site: Site) -> None:
     for id in ("*", "%2A", "**", "{agentId}", "{}", "%", "%2F", "+"):
         for path in (f"/api/v1/agents/{id}", f"/api/v1/agents/{id}/tasks", f"/api/v1/agents/echo/tasks/{id}"):
@@ -353,7 +344,6 @@ def test_an_id_may_look_like_anything_that_routes_are_written_with(site: Site) -
         refused(ask(site, "GET", f"/a2a/{id}", key=None), 404, "agent_not_found")
 
 
-@pytest.mark.any_store
 def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Site, task: str) -> None:
     for path in (
         "/api/v1/",
@@ -375,7 +365,6 @@ def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Si
         assert taken in re.split(", ", told.headers["allow"])
 
 
-@pytest.mark.any_store
 def test_credentials_that_are_odd_are_refused(site: Site) -> None:
     path = "/api/v1/agents"
     cases: list[tuple[str | None, str]] = [
@@ -406,7 +395,6 @@ def test_credentials_that_are_odd_are_refused(site: Site) -> None:
     assert ask(site, "GET", path, key=f"bEaReR   {OWNER}").status == 200
 
 
-@pytest.mark.any_store
 def test_who_may_not_call_is_told_before_the_body_is_read(site: Site) -> None:
     with connected(site) as connection:
         given = [JSON, ("Content-Length", str(LARGE))]
@@ -414,7 +402,6 @@ def test_who_may_not_call_is_told_before_the_body_is_read(site: Site) -> None:
         refused(heard(connection), 401, "unauthorized")
 
 
-@pytest.mark.any_store
 def test_what_a_client_accepts_is_read_leniently(site: Site) -> None:
     path, body = "/api/v1/agents/echo/invoke", b'{"message":"hello"}'
     for accept in ("", "*/*", "nonsense", "text/html;q=x,,;", "image/png", "x" * 4000):
@@ -446,7 +433,6 @@ def test_a_last_event_id_that_is_none_of_ours_begins_at_the_beginning(site: Site
     assert told.body == b'event: end\ndata: {"reason":"task_terminal"}\n\n'
 
 
-@pytest.mark.any_store
 def test_request_ids_are_kept_where_they_are_harmless(site: Site) -> None:
     path = "/api/v1/agents/nobody"
     given = "trace-1:a/b+c=.d_"
@@ -482,7 +468,6 @@ def test_a_body_needs_no_content_type_and_texts_may_hold_anything(site: Site) ->
     works(site)
 
 
-@pytest.mark.any_store
 def test_clients_that_are_slow_or_go_away_hurt_nobody(site: Site) -> None:
     path, body = "/api/v1/agents/echo/invoke", b'{"message":"hello"}'
     given = [("Authorization", KEY), JSON, ("Content-Length", str(len(body)))]
@@ -502,7 +487,6 @@ def test_clients_that_are_slow_or_go_away_hurt_nobody(site: Site) -> None:
     works(site)
 
 
-@pytest.mark.any_store
 def test_a_body_that_never_comes_is_not_waited_for(app: App) -> None:
     served = app.http()
     gateway = served._gateway
@@ -515,7 +499,6 @@ def test_a_body_that_never_comes_is_not_waited_for(app: App) -> None:
         assert slow.recv(1) == b""
 
 
-@pytest.mark.any_store
 def test_who_leaves_while_an_agent_works_ends_its_turn(site: Site) -> None:
     for number, accept in enumerate(("application/json", "text/event-stream")):
         body = b'{"message":"gone%d"}' % number
@@ -527,7 +510,6 @@ def test_who_leaves_while_an_agent_works_ends_its_turn(site: Site) -> None:
     works(site)
 
 
-@pytest.mark.any_store
 def test_who_stops_reading_a_stream_holds_up_nobody(site: Site) -> None:
     id = site.create("slow", "held")
     site.seen("begun-held")
@@ -559,7 +541,6 @@ def test_calls_that_come_at_once_count_once_each(app: App, site: Site) -> None:
     assert set(statuses) == {200, 429}
 
 
-@pytest.mark.any_store
 def test_requests_on_one_connection_are_answered_in_turn(site: Site) -> None:
     wrong = head("GET", "/api/v1/agents/nobody", [("Authorization", KEY)])
     right = head("GET", "/api/v1/agents/echo", [("Authorization", KEY)])

@@ -95,7 +95,6 @@ def test_an_agent_that_runs_elsewhere_is_listed_and_answers(site: Site, agent: A
     assert (answer.text, answer.is_error) == ("You said: hello", False)
 
 
-@pytest.mark.any_store
 def test_what_an_agent_is_told_of_its_caller(site: Site, agent: AgentWorker) -> None:
     answer = invoke(site, "about", metadata={"a": "b", "protocol": "x"}, idempotency_key="k1")
     told = json.loads(answer.text)
@@ -159,7 +158,6 @@ def test_many_pieces_come_whole_and_in_order(site: Site, agent: AgentWorker) -> 
     assert frames[-1]["text"] == wanted
 
 
-@pytest.mark.any_store
 def test_failures_of_the_agent_are_its_answer(site: Site, agent: AgentWorker) -> None:
     answer = invoke(site, "fail")
     assert (answer.is_error, answer.text) == (True, "The well is dry.")
@@ -168,7 +166,6 @@ def test_failures_of_the_agent_are_its_answer(site: Site, agent: AgentWorker) ->
     assert (last["type"], last["is_error"], last["code"]) == ("done", True, "agent_reply_error")
 
 
-@pytest.mark.any_store
 def test_an_agent_that_refuses_is_a_conflict_and_one_that_wavers_an_error_of_its_own(
     site: Site, agent: AgentWorker
 ) -> None:

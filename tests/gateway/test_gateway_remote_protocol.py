@@ -212,7 +212,6 @@ def test_others_cannot_speak_for_an_agent(site: Site, client: httpx.Client) -> N
         assert nobody.post("/runtime/registrations/far/heartbeat", json=lease).status_code == 401
 
 
-@pytest.mark.any_store
 def test_words_that_make_no_sense_are_refused(site: Site, client: httpx.Client) -> None:
     agent = Agent(client)
     site.create("far", "hello")

@@ -106,7 +106,6 @@ def failing(failure: Failure | Exception) -> Callable[[Any], None]:
     return resolver
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("failure", "told"),
     [

@@ -168,7 +168,6 @@ async def test_tokens_and_secrets_are_sealed_where_they_are_kept(site: Site) -> 
     assert SECRET not in secret
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("body", "code", "param"),
     [
@@ -195,7 +194,6 @@ async def test_what_cannot_be_registered_is_refused(
     assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     "url",
     [
@@ -342,10 +340,7 @@ async def test_a_task_that_has_ended_is_told_of_once(site: Site, receiver: Recei
     assert [(each["status"], each["final"]) for each in bodies(receiver)] == [("completed", True)]
 
 
-@pytest.mark.parametrize(
-    "status",
-    [500, *(pytest.param(each, marks=pytest.mark.any_store) for each in (503, 400, 404, 410, 429, 302))],
-)
+@pytest.mark.parametrize("status", [500, 503, 400, 404, 410, 429, 302])
 async def test_what_is_not_taken_is_tried_after_1_5_and_30_minutes_2_and_12_hours_and_then_given_up(
     site: Site, receiver: Receiver, status: int
 ) -> None:
@@ -396,7 +391,6 @@ async def test_a_receiver_that_does_not_answer_in_time_is_a_failure_of_transport
     assert row["last_error"].startswith("transport: ")
 
 
-@pytest.mark.any_store
 async def test_a_name_that_leads_inside_when_it_is_called_is_not_called(
     site: Site, receiver: Receiver
 ) -> None:
@@ -697,7 +691,6 @@ async def test_a_change_is_delivered_when_it_happens_and_not_at_the_next_look(
         await receiver.count(number * 2)
 
 
-@pytest.mark.any_store
 async def test_starting_and_stopping_twice_is_the_same_as_once(site: Site, receiver: Receiver) -> None:
     deliverer = await site.deliverer()
     deliverer.start()

@@ -32,7 +32,6 @@ async def host(store: Store, tmp_path: Path) -> AsyncIterator[Host]:
     await host.close()
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize(
     ("level", "name", "status"),
     [
@@ -75,7 +74,6 @@ async def test_without_a_payload_it_is_a_plain_line(host: Host) -> None:
     assert plain.body == "same"
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize("payload", ["not json", "[1, 2]", '"text"', "{", "", "5"])
 async def test_a_payload_is_not_judged(host: Host, payload: str) -> None:
     await host.ask(slots.LOG_STRUCTURED, "2", "odd", payload)
@@ -103,14 +101,12 @@ async def test_lines_have_the_order_in_which_they_came(store: Store, tmp_path: P
     await host.close()
 
 
-@pytest.mark.any_store
 async def test_a_long_line_is_cut(host: Host) -> None:
     await host.ask(slots.LOG_STRUCTURED, "2", "é" * (LONGEST + 10), "x" * (LONGEST_BODY + 10))
     (line,) = await host.lines()
     assert (len(line.message), len(line.body)) == (LONGEST, LONGEST_BODY)
 
 
-@pytest.mark.any_store
 @pytest.mark.parametrize("after", [0, 1, 20, 39, 5000, 3_000_000])
 async def test_a_secret_where_a_line_is_cut_is_hidden_whole(host: Host, after: int) -> None:
     secret = "tango-walrus-orchid-harbour-7741-velvet"
@@ -126,7 +122,6 @@ async def test_a_secret_where_a_line_is_cut_is_hidden_whole(host: Host, after: i
         assert {"[REDACTED]".startswith(each.strip()) for each in (line.message, line.body)} == {True}
 
 
-@pytest.mark.any_store
 async def test_what_is_hidden_brings_no_half_of_another_secret_into_a_line(host: Host) -> None:
     secret, other = "tango-" * 1000, "walrus-orchid-harbour-7741"
     for each in (secret, other):
@@ -177,7 +172,6 @@ async def test_old_lines_and_those_beyond_the_most_are_forgotten(store: Store, t
     await host.close()
 
 
-@pytest.mark.any_store
 async def test_lines_reach_the_program_s_own_log_too(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="fairlead.plugins"):
         await host.ask(slots.LOG, "1", "password=hunter2")
