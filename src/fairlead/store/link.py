@@ -6,6 +6,7 @@ its cursors are left out because their cost per statement is more than the datab
 
 from __future__ import annotations
 
+import contextlib
 import select
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,8 @@ _TOLD: Final = {
     "keepalives_count": "tcp_keepalives_count",
     "tcp_user_timeout": "tcp_user_timeout",
 }
+#: Addresses where no options are taken: each refusal is a line in somebody's log, and a connection more.
+_no_options: set[str] = set()
 _PREPARED: Final = 400
 _BATCH: Final = 256
 #: Texts in an array at most: what is sent at once is to be done while the next is made.
@@ -72,24 +75,52 @@ _Key = tuple[bytes, tuple[int, ...]]
 Encoded = tuple[bytes, tuple[int, ...], list[bytes | None]]
 
 
-def connect(url: str) -> psycopg.Connection[Any]:
-    """A connection whose silence is noticed.
+def connect(url: str, **settings: str) -> psycopg.Connection[Any]:
+    """A connection of which each side notices the other's silence, with these settings of the server's.
+
+    Left to itself the server takes two hours, in which a machine that is gone keeps its connections, and all it
+    locked. It is told with the request for a connection: whoever vanishes right after would not tell it any more.
 
     Raises:
         psycopg.Error: it cannot be made.
     """
-    return psycopg.connect(psycopg.conninfo.make_conninfo("", **_wanted(url)), autocommit=True)
+    wanted = {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(url)}
+    told = {
+        name: str(wanted[ours]) for ours, name in _TOLD.items() if str(wanted[ours]).isdecimal()
+    } | settings
+    words = " ".join(f"-c {name}={value}" for name, value in told.items())
+    # Options of a service's file are known to libpq alone, and would be replaced by ours.
+    if "service" not in wanted and url not in _no_options:
+        try:
+            return _connected({**wanted, "options": f"{words} {wanted.get('options') or _options()}"})
+        except psycopg.OperationalError as exc:
+            # A pooler that takes no options, or a server that does not know one yet, names what it refuses.
+            if not any(name in str(exc) for name in ("options", *told)):
+                raise
+            _no_options.add(url)
+    connection = _connected(wanted)
+    rows = ", ".join(f"('{name}', '{value}')" for name, value in told.items())
+    known = f"SELECT set_config(name, value, false) FROM (VALUES {rows}) AS told (name, value)"  # noqa: S608
+    with contextlib.suppress(psycopg.Error):
+        connection.execute(f"{known} WHERE current_setting(name, true) IS NOT NULL".encode())
+    return connection
 
 
-def _wanted(url: str) -> dict[str, Any]:
-    return {**_DEFAULTS, **psycopg.conninfo.conninfo_to_dict(url)}
+def _connected(wanted: dict[str, Any]) -> psycopg.Connection[Any]:
+    return psycopg.connect(psycopg.conninfo.make_conninfo("", **wanted), autocommit=True)
+
+
+def _options() -> str:
+    """Those of the environment, which libpq would take if it were given none."""
+    default = next(each.val for each in pq.Conninfo.get_defaults() if each.keyword == b"options")
+    return (default or b"").decode()
 
 
 class Link:
     """A connection, and what was sent over it that is not answered yet. Used by one thread at a time."""
 
-    def __init__(self, url: str) -> None:
-        self._connection = connect(url)
+    def __init__(self, url: str, **settings: str) -> None:
+        self._connection = connect(url, **settings)
         self._pg = self._connection.pgconn
         self._forms: dict[_Key, Form] = {}
         self._unanswered: deque[_Key | str] = deque()
@@ -97,18 +128,6 @@ class Link:
         self._poll = _Waiting(self._pg.socket)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
-
-    @staticmethod
-    def silence(url: str) -> bytes:
-        """Has the server notice the client's silence as the client does the server's.
-
-        Left to itself it takes two hours, in which a machine that is gone keeps its connections, and all it locked.
-        """
-        wanted = _wanted(url)
-        told = [(name, str(wanted[ours])) for ours, name in _TOLD.items() if str(wanted[ours]).isdecimal()]
-        rows = ", ".join(f"('{name}', '{value}')" for name, value in told) or "('', '')"
-        words = f"SELECT set_config(name, value, false) FROM (VALUES {rows}) AS told (name, value)"  # noqa: S608
-        return f"{words} WHERE current_setting(name, true) IS NOT NULL".encode()
 
     def close(self) -> None:
         self._connection.close()

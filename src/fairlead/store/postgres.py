@@ -46,7 +46,7 @@ _BEGIN_READ: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #: Together they hold many rows: two such that wait for each other must part soon, each then goes alone.
 _PART_SOON: Final = b"SET LOCAL lock_timeout = '200ms'"
 #: A process that stands still must not hold up the others for ever.
-_SESSION: Final = (b"SET lock_timeout = '15s'", b"SET idle_in_transaction_session_timeout = '60s'")
+_SESSION: Final = {"lock_timeout": "15s", "idle_in_transaction_session_timeout": "60s"}
 #: Not a fault of the work: it lost against another, or its prepared statement is out of date.
 _AGAIN: Final = ("40001", "40P01", "26000")
 _HELD: Final = "55P03"
@@ -69,7 +69,6 @@ class PostgresStore(Store):
         self._ear: Ear | None = None
         self._express: Express | None = None
         self._url = url
-        self._silence = self._link.silence(url)
         # A wrong address is told now, and the connection is kept for the first work.
         self._first: Link | None = None
         self._first = self._opened()
@@ -124,9 +123,7 @@ class PostgresStore(Store):
     def _listening(self) -> psycopg.Connection[Any]:
         from fairlead.store.link import connect
 
-        connection = connect(self._url)
-        connection.execute(self._silence)
-        return connection
+        return connect(self._url)
 
     def close(self) -> None:
         with self._lock:
@@ -169,13 +166,7 @@ class PostgresStore(Store):
             first, self._first = self._first, None
         if first is not None:
             return first
-        link: Link = self._link(self._url)
-        link.send(self._silence, careless=True)
-        link.end_stretch()
-        for setting in _SESSION:
-            link.send(setting, careless=True)
-        link.sync(0)
-        return link
+        return self._link(self._url, **_SESSION)
 
     def pause(self, seconds: float) -> bool:
         """Wait before another try; False when the store is closing, and there will be none."""
