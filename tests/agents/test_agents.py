@@ -133,6 +133,11 @@ def test_a_tool_that_the_app_has_not_is_a_mistake_with_its_near_miss(app: App) -
         made.belt(app)
 
 
+def test_what_is_no_function_cannot_be_decorated() -> None:
+    with pytest.raises(DefinitionError, match=r"'helper' cannot be an agent of an app: .* app\.add\(\) it"):
+        App("x").agent("helper", model="script/x")  # type: ignore[call-overload]
+
+
 def test_a_gate_that_there_is_not_is_a_mistake() -> None:
     with pytest.raises(DefinitionError, match="gates"):
         Agent("clerk", instructions="You are a clerk.", gates={"add": "maybe"})  # type: ignore[dict-item]

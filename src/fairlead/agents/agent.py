@@ -78,7 +78,7 @@ class Agent:
         given: dict[str, Any] = {
             "side_effects": "write",
             "idempotency": "non_idempotent",
-            **({} if function is not None else {"output": str}),
+            **({} if function is not None else _asking()),
             **options,
         }
         given.setdefault("description", _description(self.instructions))
@@ -254,6 +254,14 @@ class Agent:
 
 
 @cache
+def _asking() -> dict[str, Schema]:
+    """What agents that are asked in words take and give, which is the same for all of them."""
+    template = Action(Agent._asked(None), name="ask", output=str)  # type: ignore[arg-type]
+    assert template.output is not None
+    return {"input": template.input, "output": template.output}
+
+
+@cache
 def _run() -> Callable[[Agent, str, str | None, Context], Coroutine[Any, Any, Any]]:
     """What runs agents, which is only read where one is run."""
     from fairlead.agents.running import run
@@ -295,6 +303,10 @@ def _description(instructions: str) -> str | None:
 
 def agent_of(function: Callable[..., Any], **options: Any) -> Agent:
     """An agent with a function's name, words and types."""
+    if not hasattr(function, "__name__"):
+        raise DefinitionError(
+            f"{function!r} cannot be an agent of an app: decorate a function, or make an Agent and app.add() it."
+        )
     said = inspect.getdoc(function) or ""
     settled = {"name": function.__name__, "instructions": said, **options}
     return Agent(settled.pop("name"), function=function, **settled)

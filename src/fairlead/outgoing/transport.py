@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 from fairlead.failures import Failure, Kind
@@ -40,7 +41,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         limits: httpx.Limits = LIMITS,
         proxy: str | None = None,
     ) -> None:
-        context = httpx.create_ssl_context(verify, trust_env=False)
+        context = _trusting_all() if verify is True else httpx.create_ssl_context(verify, trust_env=False)
         super().__init__(verify=context, trust_env=False, limits=limits, proxy=proxy)
         self._guard = guard
         self._through_proxy = proxy is not None
@@ -60,6 +61,12 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         else:
             parse(url)
         return await super().handle_async_request(request)
+
+
+@cache
+def _trusting_all() -> ssl.SSLContext:
+    """The context of those who trust what everybody trusts: reading these certificates takes longer than a request."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 class Sockets(httpcore.AsyncNetworkBackend):
