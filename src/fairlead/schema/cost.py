@@ -37,6 +37,8 @@ class Cost:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._roots, self._anchors = _named(document)
+        # By a part's id: parts are mentioned again and again, and the document holds them all.
+        self._applied: dict[int, list[Any]] = {}
         self._left = _PLAIN
         try:
             self._unfold(document, ())
@@ -89,8 +91,14 @@ class Cost:
                 for part in others:
                     self._apply(part, item)
 
-    def _same(self, schema: dict[str, Any]) -> Iterator[Any]:
+    def _same(self, schema: dict[str, Any]) -> list[Any]:
         """The parts that are applied to the same value."""
+        found = self._applied.get(id(schema))
+        if found is None:
+            found = self._applied[id(schema)] = list(self._find_same(schema))
+        return found
+
+    def _find_same(self, schema: dict[str, Any]) -> Iterator[Any]:
         yield from _only(schema, (*_LISTS, *_SINGLE))
         yield from _parts(schema, "dependentSchemas")
         yield from _parts(schema, "dependencies")
