@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -43,6 +44,18 @@ def test_what_is_asked_is_not_kept_by_the_browser_and_files_are_asked_for_again(
     assert first.headers["cache-control"] == "no-cache"
     again = console.send("GET", "/assets/app.js", if_none_match=first.headers["etag"])
     assert (again.status, again.body) == (304, b"")
+
+
+def test_files_that_the_page_names_are_kept_under_a_name_that_changes_with_them(console: Any) -> None:
+    named = re.findall(r'"(assets/[^"]+)"', console.send("GET", "/").body.decode())
+    assert len(named) > 5
+    for place in named:
+        kept = console.send("GET", f"/{place}")
+        assert "immutable" in kept.headers["cache-control"]
+        assert kept.headers["cross-origin-resource-policy"] == "same-origin"
+        folder, version, name = place.split("/")
+        assert kept.body == console.send("GET", f"/{folder}/{name}").body
+        assert console.send("GET", f"/{folder}/{version[::-1]}/{name}").status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/actions", "/api/failures", "/api/nowhere", "/api", "/api/changes"])

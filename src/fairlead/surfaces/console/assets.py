@@ -1,6 +1,7 @@
 """The files of the page, read once. They hold no data: whoever gets them has nothing yet.
 
-The headers let the page run its own scripts and nothing else, and let nobody frame it.
+The headers let the page run its own scripts and nothing else, and let nobody frame it. The page names its files by
+what they hold: a browser keeps them, and asks for all of them again only when one has changed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _POLICY = (
     # No text can become HTML or a script, whoever writes the page next.
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
+_KEPT = b"private, max-age=31536000, immutable"
 #: On every answer of the console.
 SAFETY = (
     (b"content-security-policy", _POLICY.encode()),
@@ -43,23 +45,34 @@ class Asset(NamedTuple):
     body: bytes
     content_type: bytes
     etag: bytes
+    keeping: bytes = b"no-cache"
 
 
 @cache
 def assets() -> dict[str, Asset]:
     """Every file of the page, by its path below the console's."""
+    files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())}
+    version = _digest(b"".join(map(_digest, files.values())))
     found = {}
-    for path in sorted(FOLDER.iterdir()):
-        body = path.read_bytes()
-        etag = b'"%s"' % hashlib.sha256(body).hexdigest()[:20].encode()
-        name = "/" if path.name == INDEX else f"/assets/{path.name}"
-        found[name] = Asset(body, _TYPES[path.suffix], etag)
+    for name, body in files.items():
+        kind = _TYPES[Path(name).suffix]
+        if name == INDEX:
+            body = body.replace(b'"assets/', b'"assets/%s/' % version)
+            found["/"] = Asset(body, kind, b'"%s"' % _digest(body))
+        else:
+            asset = Asset(body, kind, b'"%s"' % _digest(body))
+            found[f"/assets/{name}"] = asset
+            found[f"/assets/{version.decode()}/{name}"] = asset._replace(keeping=_KEPT)
     return found
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:20].encode()
 
 
 async def serve(asset: Asset, request: Request, send: Send) -> None:
     """Send a file, or word that the browser has it already."""
-    headers = ((b"etag", asset.etag), (b"cache-control", b"no-cache"), *SAFETY)
+    headers = ((b"etag", asset.etag), (b"cache-control", asset.keeping), *SAFETY)
     if request.headers.get("if-none-match") == asset.etag.decode():
         await respond(send, 304, b"", asset.content_type, headers)
         return

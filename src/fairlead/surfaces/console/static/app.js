@@ -66,7 +66,7 @@ function drawBar() {
     h("a", { class: "button quiet bar-link", href, title: text }, icon(sign), h("span", {}, text));
   $("bar").append(
     menu,
-    h("img", { class: "logo", src: "assets/icon.svg", alt: "" }),
+    h("img", { class: "logo", src: new URL("icon.svg", import.meta.url).href, alt: "" }),
     name,
     signal,
     h("span", { class: "grow" }),
