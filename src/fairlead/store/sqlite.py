@@ -190,13 +190,15 @@ class SqliteStore(Store):
             if self._closed or not self._ours:
                 return
             self._closed = True
-            self._writes.put(None)
-            for _ in range(_READERS):
-                self._reads.put(None)
         self._stay_at_exit()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        # The writer's connection is the last, alone: of two that close at once each sees the other as still there, and
+        # neither brings what the log has into the file.
+        for queue, threads in ((self._reads, self._threads[1:]), (self._writes, self._threads[:1])):
+            for _ in threads:
+                queue.put(None)
+            for thread in threads:
+                if thread is not threading.current_thread():
+                    thread.join()
         if self._doorbell is not None:
             self._doorbell.close()
 
