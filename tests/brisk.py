@@ -6,13 +6,20 @@ import asyncio
 import os
 import ssl
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+from fairlead.store import Store, opening
 
 #: How often uvicorn looks whether it shall end, against its ten times a second.
 SOONER = 20
+
+#: Opens a store, and makes its tables.
+anew = opening.open_at
 
 
 def hurry() -> None:
@@ -22,6 +29,8 @@ def hurry() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A test that serves waits for two of its looks.
     vars(import_module("uvicorn.server"))["asyncio"] = _Sooner()
+    # Nothing but the tests of the store is about how tables are made, and those make them.
+    vars(opening)["open_at"] = made
     # Reading the certificates of the world takes as long as a whole test, for each client.
     for name in ("httpx", "httpx2"):
         transport = vars(import_module(f"{name}._transports.default"))
@@ -36,6 +45,23 @@ class _Sooner:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / SOONER)
+
+
+def made(place: Path | str, *, migrate: bool = True) -> Store:
+    """Open a store; a file that is not there yet is the copy of one that has its tables, which takes a quarter."""
+    if migrate and isinstance(place, Path) and place.parent.is_dir() and not os.path.lexists(place):
+        with open(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(_tables())
+    return anew(place, migrate=migrate)
+
+
+@cache
+def _tables() -> bytes:
+    """A database without a row."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "store.db"
+        anew(file).close()
+        return file.read_bytes()
 
 
 def _kept(create: Callable[..., ssl.SSLContext]) -> Callable[..., ssl.SSLContext]:

@@ -10,8 +10,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -23,6 +24,11 @@ from databases import Databases
 from fairlead.store import Store
 from servers import Nats, NatsCluster, Postgres
 from warm import Warm
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from browsers import KeptBrowser
 
 # How quickly examples are made says something of the machine, and nothing of the code. `make fuzz` makes many more.
 # A change is judged by the same ones each time; at a desk they are other ones, and find what nobody thought of.
@@ -72,6 +78,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """What is there after a file's last test mostly stays, too: what it imported, and reports."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 _stores: WeakSet[Store] = WeakSet()
 _opened = Store._close_at_exit
 
@@ -96,11 +111,12 @@ def _stores_are_closed() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _imports_of_temporary_files_are_undone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A module called `app` in one test's folder must not be the `app` of the next."""
-    path, before = list(sys.path), set(sys.modules)
+    path, last = list(sys.path), next(reversed(sys.modules))
     yield
     sys.path[:] = path
     base = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - before:
+    # Modules stand in the order of their imports, and there are thousands.
+    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(base):
             del sys.modules[name]
 
@@ -194,6 +210,21 @@ def warm_path(tmp_path_factory: pytest.TempPathFactory, warm_python: Warm) -> st
     for name in ("fairlead", "python"):
         (folder / name).chmod(0o755)
     return os.pathsep.join([str(folder), str(ours), os.environ.get("PATH", "")])
+
+
+@pytest.fixture(scope="session")
+def _kept_browser() -> Iterator[KeptBrowser]:
+    from browsers import KeptBrowser  # most test processes at a desk need none
+
+    with closing(KeptBrowser()) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="module")
+def browser(_kept_browser: KeptBrowser) -> Iterator[Browser]:
+    """A browser in which nothing is open. From here to the end of the module, no other loop runs on this thread."""
+    with _kept_browser.used() as browser:
+        yield browser
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

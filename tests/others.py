@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 from servers import PATIENCE
+from warm import Warm
+from warm_child import Child
 
 _BEGINNING = """
 import os, sys, time
@@ -27,15 +30,16 @@ url = sys.argv[1]
 
 
 class Other:
-    """A Python process that runs a program; it and the test talk by lines."""
+    """A Python process that runs a program, started warm if it may; it and the test talk by lines."""
 
-    def __init__(self, program: str, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _BEGINNING + program, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
+    def __init__(self, warm: Warm | None, program: str, *arguments: str) -> None:
+        command = ("-c", _BEGINNING + program, *arguments)
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+        self.process: subprocess.Popen[bytes]
+        if warm is None:
+            self.process = subprocess.Popen([sys.executable, *command], **pipes)
+        else:
+            self.process = Child(warm, *command, **pipes)
         self._read = b""
 
     def say(self, words: str) -> None:

@@ -65,6 +65,8 @@ class Server:
     def signal(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:  # else it may answer something yet
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def wait_gone(self) -> None:
         assert self.process is not None

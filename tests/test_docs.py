@@ -64,10 +64,14 @@ def commands(page: Path) -> Iterator[Command]:
             yield Command(line, shown, int(stated[1]) if stated and last else 0)
 
 
+#: Plugins that the docs do not speak of, and that take a third of the time in which pytest starts.
+UNUSED = "-p no:hypothesispytest -p no:xdist -p no:xdist.looponfail"
+
+
 def surroundings(**more: str) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     plain = {"PATH": path, "NO_COLOR": "1", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
-    return os.environ | plain | more
+    return os.environ | plain | {"PYTEST_ADDOPTS": UNUSED} | more
 
 
 def run(arguments: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -13,11 +13,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from servers import Server, free_port, until
+from warm import Warm
+from warm_child import Child
 
 ROOT = Path(__file__).parents[1]
 FILES = ROOT / "examples" / "production"
@@ -106,26 +109,31 @@ class Machine:
 
 
 class Unit(Server):
-    """What a unit runs, started as systemd would."""
+    """What a unit runs, started as systemd would, or warm where a proxy is what is tested."""
 
-    def __init__(self, machine: Machine, unit: str, instance: str, says: str) -> None:
+    def __init__(
+        self, machine: Machine, unit: str, instance: str, says: str, warm: Warm | None = None
+    ) -> None:
         super().__init__("unit")
         self._machine = machine
+        self._warm = warm
         [self._command] = machine.commands(unit, instance)
         self._says = says.encode()
 
     def begin(self) -> None:
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command,
-                cwd=self._machine.folder / "srv/fairlead/app",
-                env=self._machine.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                **self._who(),
-            )
+            how: dict[str, Any] = {
+                "cwd": self._machine.folder / "srv/fairlead/app",
+                "env": self._machine.environment,
+                "stdin": subprocess.DEVNULL,
+                "stdout": log,
+                "stderr": log,
+            }
+            if self._warm is None:
+                self.process = subprocess.Popen(self._command, **how, **self._who())
+            else:
+                self.process = Child(self._warm, *self._command, **how)
 
     def ready(self) -> bool:
         return self._says in self.log.read_bytes()
@@ -139,9 +147,9 @@ class Unit(Server):
 
 
 class Serving(Unit):
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, warm: Warm | None = None) -> None:
         self.port = free_port()
-        super().__init__(machine, "fairlead-serve@.service", str(self.port), "Serving desk.")
+        super().__init__(machine, "fairlead-serve@.service", str(self.port), "Serving desk.", warm)
 
     def ready(self) -> bool:
         try:
@@ -318,9 +326,9 @@ def test_what_the_units_start_serves_works_and_backs_up(
 
 @pytest.mark.parametrize("kind", [Nginx, Caddy])
 def test_a_proxy_streams_events_as_they_come(
-    machine: Machine, started: Callable[[Server], None], kind: type[Nginx] | type[Caddy]
+    machine: Machine, started: Callable[[Server], None], kind: type[Nginx] | type[Caddy], warm_python: Warm
 ) -> None:
-    serving = Serving(machine)
+    serving = Serving(machine, warm_python)
     started(serving)
     proxy = kind("px", [serving.port, serving.port])
     checked = subprocess.run(proxy.check(), capture_output=True, text=True, timeout=50)
@@ -347,9 +355,9 @@ def test_a_proxy_streams_events_as_they_come(
 
 @pytest.mark.parametrize("kind", [Nginx, Caddy])
 def test_servers_are_restarted_one_by_one_and_no_caller_notices(
-    machine: Machine, started: Callable[[Server], None], kind: type[Nginx] | type[Caddy]
+    machine: Machine, started: Callable[[Server], None], kind: type[Nginx] | type[Caddy], warm_python: Warm
 ) -> None:
-    both = [Serving(machine), Serving(machine)]
+    both = [Serving(machine, warm_python), Serving(machine, warm_python)]
     for each in both:
         started(each)
     proxy = kind("px", [each.port for each in both])

@@ -1,6 +1,7 @@
-"""`python FILE ...`, started warm: a process with the usual packages imported, which is then the file's.
+"""`python FILE ...`, `python -m MODULE ...` or `python -c TEXT ...`, started warm: a process with the usual packages
+imported, which is then the program's.
 
-It knows no options of Python's. Warnings are as `PYTHONWARNINGS` has them, which is `error` or nothing.
+It knows no other options of Python's. Warnings are as `PYTHONWARNINGS` has them, which is `error` or nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ import sys
 import warnings
 
 #: What many of the files need; what few do is left to them.
-for name in ("httpx", "mcp.client.streamable_http", "pydantic", "uvicorn"):
+NEEDED = (
+    *("getpass", "httpx", "httpcore", "h11", "anyio._backends._asyncio", "mcp.client.streamable_http"),
+    *("pydantic.experimental.arguments_schema",),
+    *("uvicorn", "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl"),
+    *("uvicorn.protocols.websockets.websockets_sansio_impl", "nats", "psycopg"),
+)
+for name in NEEDED:
     importlib.import_module(name)
 
 #: Fairlead imports most of itself when it is needed, which is when an app is made and its command line is run.
@@ -21,12 +28,17 @@ ROOMS = (
     "actions",
     "agents",
     "failures",
+    "gateway",
     "pipelines",
     "plugins",
     "runtime",
     "schema",
     "store",
+    "surfaces",
+    "surfaces.auth",
     "surfaces.cli",
+    "surfaces.http",
+    "surfaces.mcp",
     "tasks",
 )
 for room in ROOMS:
@@ -36,11 +48,19 @@ for room in ROOMS:
 
 
 def main(arguments: list[str]) -> None:
-    sys.argv[:], sys.orig_argv[:] = arguments, ["python", *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+    sys.orig_argv[:] = ["python", *arguments]
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if os.environ.get("PYTHONWARNINGS") != "error":
         warnings.resetwarnings()  # to what Python has without the option that this process was started with
         for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
             warnings.simplefilter("ignore", kind)
-    runpy.run_path(os.path.abspath(arguments[0]), run_name="__main__")
+    if arguments[0] == "-m":
+        sys.argv[:], sys.path[0] = arguments[1:], os.getcwd()
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv[:], sys.path[0] = ["-c", *arguments[2:]], ""
+        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv[:], sys.path[0] = arguments, os.path.dirname(os.path.abspath(arguments[0]))
+        runpy.run_path(os.path.abspath(arguments[0]), run_name="__main__")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,8 @@ from fairlead.agents import Agent, Limits, Policy
 from fairlead.agents.models.model import Usage
 from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.tasks import Tasks, Worker
-from servers import ends_with_us
+from warm import Warm
+from warm_child import Child
 
 StartProcess = Callable[[], "subprocess.Popen[str]"]
 
@@ -277,18 +276,13 @@ async def test_a_call_that_waits_for_an_answer_is_one_call(app: App, worker: Wor
 
 
 @pytest.fixture
-def process(tmp_path: Path, store_url: str) -> Iterator[StartProcess]:
+def process(tmp_path: Path, store_url: str, warm_python: Warm) -> Iterator[StartProcess]:
     """Start a worker in a process of its own; it is killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def start() -> subprocess.Popen[str]:
         program = Path(__file__).with_name("agent_under_test.py")
-        new = subprocess.Popen(
-            [sys.executable, str(program), str(tmp_path), store_url],
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=ends_with_us(signal.SIGKILL),
-        )
+        new = Child(warm_python, str(program), str(tmp_path), store_url, stdout=subprocess.PIPE, text=True)
         started.append(new)
         return new
 

@@ -6,7 +6,7 @@ The model is weak. What is looked at is the form of what it does, and that it is
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,8 @@ from pydantic import BaseModel, Field
 
 from fairlead import App
 from fairlead.agents import Agent, Limits, Policy, Settings
-from fairlead.agents.models import Delta, Model, Models, Reply, Request
+from fairlead.agents.models import Delta, Model, Models, Reply, Request, Weights
+from fairlead.agents.models.engine import Tuning, hold, release
 from fairlead.testing import expect_ok
 
 FOLDER = Path(os.environ.get("FAIRLEAD_MODELS") or Path(__file__).parents[2] / ".venv" / "models")
@@ -57,10 +58,18 @@ class CallsOnce(Model):
         return replace(request, tool_choice="none" if called else "required", settings=settings)
 
 
-@pytest.fixture
-async def app(tmp_path: Path) -> AsyncIterator[App]:
+@pytest.fixture(autouse=True, scope="module")
+def _weights_are_here() -> Iterator[None]:
     if not (FOLDER / "smollm2.gguf").exists():
         pytest.fail(f"smollm2 is not in {FOLDER}. Get it: fairlead models pull smollm2")
+    # Held for all tests of this file, so that each does not load them again.
+    held = hold(Weights(FOLDER).get("smollm2"), Tuning.of(ALONE))
+    yield
+    release(held)
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
     models = Models("local", folder=FOLDER, environ=ALONE)
     made = App("shop", store=f"sqlite:///{tmp_path}/shop.db", models=models)
     async with made:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from attack.canary import CANARY
 from servers import ends_with_us
+from warm import Warm
+
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 APP = (
     "import os, pathlib\nfrom attack.canary import aviary\napp = aviary(pathlib.Path(os.environ['AVIARY']))\n"
@@ -21,8 +24,9 @@ APP = (
 class Shell:
     """Runs `fairlead` in a project, and keeps what it says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warm: Warm) -> None:
         self.folder = folder
+        self._warm = warm
         (folder / "app.py").write_text(APP)
         tests = str(Path(__file__).parents[1])
         self._environment = {
@@ -36,7 +40,7 @@ class Shell:
 
     def run(self, *words: str, stdin: str = "", ok: bool | None = True, **more: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "fairlead", *words],
+            self._warm.command(FAIRLEAD, *words),
             cwd=self.folder,
             env={**self._environment, **more},
             input=stdin,
@@ -54,7 +58,7 @@ class Shell:
         """With a worker that says all there is to say."""
         with (self.folder / "worker.txt").open("wb") as words:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "fairlead", "worker", "--verbose", "--json"],
+                self._warm.command(FAIRLEAD, "worker", "--verbose", "--json"),
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ import pytest
 
 from attack.canary import CANARY, files_in, leaks
 from attack.canary_shell import Shell
+from warm import Warm
 
 APP = (
     "import os, pathlib\nfrom attack.canary import aviary\napp = aviary(pathlib.Path(os.environ['AVIARY']))\n"
@@ -17,8 +18,10 @@ GIVEN = ["--user", "ann", "--password", CANARY, "--pin", CANARY]
 
 
 @pytest.mark.timeout(120)
-def test_a_secret_is_found_in_nothing_that_the_command_line_says_or_keeps(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
+def test_a_secret_is_found_in_nothing_that_the_command_line_says_or_keeps(
+    tmp_path: Path, warm_python: Warm
+) -> None:
+    shell = Shell(tmp_path, warm_python)
     shell.run("secrets", "set", "stripe", stdin=CANARY)
     shell.run("secrets", "list")
     for more in ({}, {"FAIRLEAD_DEBUG": "1"}):

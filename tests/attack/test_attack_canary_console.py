@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from attack.canary import CANARY, aviary, files_in, leaks
 from fairlead.surfaces.console import Console
 from gateway.site_under_test import serving, working
-
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
 
 class Watched:
@@ -84,13 +81,13 @@ def test_a_secret_is_found_in_nothing_that_the_console_shows_or_keeps(
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
+    browser: Browser,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
     app = aviary(tmp_path)
     console = Console(app, program="aviary")
-    with working(app), serving(console) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with working(app), serving(console) as url:
         page = browser.new_page()
         page.set_default_timeout(20_000)
         page.goto(console.link(url))
@@ -104,7 +101,7 @@ def test_a_secret_is_found_in_nothing_that_the_console_shows_or_keeps(
             watched.visit(place)
             watched.look()
         watched.keep()
-        browser.close()
+        page.close()
     app.store.close()
     out, err = capfd.readouterr()
     places = {**watched.places, "stdout": out, "stderr": err, "logs": caplog.text, **files_in(tmp_path)}

@@ -12,6 +12,7 @@ import pytest
 
 from attack.canary import CANARY, files_in, leaks
 from attack.canary_shell import Shell
+from warm import Warm
 
 PROGRAMS = {
     "keep": "let main : !{ user: string, api_key: string, pin: string } -> !string = action keep",
@@ -33,8 +34,8 @@ LOGIN = {"user": "ann", "password": CANARY, "pin": CANARY}
 
 
 @pytest.mark.timeout(120)
-def test_a_secret_is_found_in_nothing_that_pipelines_say_or_keep(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
+def test_a_secret_is_found_in_nothing_that_pipelines_say_or_keep(tmp_path: Path, warm_python: Warm) -> None:
+    shell = Shell(tmp_path, warm_python)
     for name, text in PROGRAMS.items():
         (tmp_path / f"{name}.plumb").write_text(text)
 

@@ -1,13 +1,12 @@
 """A server whose store is a file on a small disk: the disk is filled up, then made read-only, and mended each time.
 
-unshare --net --mount python tests/chaos/disk.py
+python tests/chaos/disk.py
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,14 @@ if __name__ == "__main__":
 
 import httpx
 
+import warm_python
 from chaos.fleet_in_chaos import MOVED, build, reply_to
 from chaos.members import fill
+from chaos.network import be_apart
 from fairlead.gateway.keys import Keys
-from servers import PATIENCE, Server, ends_with_us, until
+from servers import PATIENCE, Server, until
+from warm import Warm
+from warm_child import Child, Copies
 
 AGENT = "/api/v1/agents/echo"
 
@@ -30,13 +33,14 @@ AGENT = "/api/v1/agents/echo"
 class Site(Server):
     """`fairlead serve`, with workers, on a store in a folder."""
 
-    def __init__(self, folder: Path, disk: Path) -> None:
+    def __init__(self, warm: Warm, folder: Path, disk: Path) -> None:
         self.folder = folder
+        self._warm = warm
         self.process = None
         self._environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
-            "FAIRLEAD_APP": "chaos.fleet_in_chaos:app",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "FAIRLEAD_APP": "chaos.member_in_chaos:app",
             "FAIRLEAD_DATA": str(folder),
             "CHAOS_STORE": f"sqlite:///{disk}/store.db",
             "CHAOS_FOLDER": str(folder),
@@ -44,16 +48,15 @@ class Site(Server):
         }
 
     def begin(self) -> None:
-        command = [sys.executable, "-m", "fairlead", "serve", "--port", "8000"]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command,
+            self.process = Child(
+                self._warm,
+                *("-m", "fairlead", "serve", "--port", "8000"),
                 env=self._environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=ends_with_us(signal.SIGKILL),
             )
 
     def ready(self) -> bool:
@@ -119,13 +122,15 @@ def _mount(disk: Path, options: str) -> None:
 
 
 def main() -> int:
+    be_apart()
+    copies = Copies(warm_python.main)
     folder = Path(tempfile.mkdtemp(prefix="fairlead-chaos-"))
     disk = folder / "disk"
     disk.mkdir()
     _mount(disk, "size=6m,mode=0700")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     (folder / "clock-test").write_bytes(MOVED.pack(0.0))
-    site = Site(folder, disk)
+    site = Site(copies, folder, disk)
     try:
         app = build(f"sqlite:///{disk}/store.db", folder, "test")
         key = Keys(app.store, app.wall).issue_now("chaos", owner="local", per_minute=10**6)[0]
@@ -140,6 +145,7 @@ def main() -> int:
         raise
     finally:
         site.kill()
+        copies.close()
         subprocess.run(["umount", "-l", disk], check=False)
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -1,4 +1,4 @@
-"""The app of the fleet that faults happen to, as `fairlead serve` and `fairlead worker` run it.
+"""The app of the fleet that faults happen to.
 
 What it did is told in a folder that no fault reaches. Its clock is the machine's, moved by what the test says there.
 """
@@ -6,7 +6,6 @@ What it did is told in a folder that no fault reaches. Its clock is the machine'
 from __future__ import annotations
 
 import asyncio
-import os
 import struct
 import time
 from collections.abc import AsyncIterator
@@ -78,7 +77,3 @@ def build(store: str, folder: Path, role: str) -> App:
         Agent("echo", model=Halting([], record=False, name="script/echo"), instructions="", loop_tools=False)
     )
     return app
-
-
-if "CHAOS_FOLDER" in os.environ:
-    app = build(os.environ["CHAOS_STORE"], Path(os.environ["CHAOS_FOLDER"]), os.environ["CHAOS_ROLE"])

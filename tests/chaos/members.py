@@ -6,16 +6,16 @@ Whoever ends is started again at once, as systemd does. Time-outs of the network
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from chaos.fleet_in_chaos import MOVED
 from chaos.network import Network, Place
-from servers import Nats, Postgres, Server, ends_with_us
+from servers import Nats, Postgres, Server
+from warm import Warm
+from warm_child import Child
 
 WORKERS = ("worker0", "worker1")
 GATEWAYS = ("gateway0", "gateway1")
@@ -86,8 +86,11 @@ class DistantNats(Nats):
 class Member(Server):
     """A gateway or a worker."""
 
-    def __init__(self, role: str, place: Place, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, warm: Warm, role: str, place: Place, folder: Path, environment: dict[str, str]
+    ) -> None:
         self.folder = folder
+        self._warm = warm
         self.role = role
         self.process = None
         self._place = place
@@ -102,7 +105,7 @@ class Member(Server):
         return f"http://{self._place.address}:{_PORT}"
 
     def command(self) -> list[str]:
-        fairlead = [sys.executable, "-m", "fairlead"]
+        fairlead = ["-m", "fairlead"]
         if self.role in WORKERS:
             return [*fairlead, "worker", "--lease", str(LEASE), "--drain", "1"]
         here = ["--host", self._place.address, "--port", str(_PORT)]
@@ -121,21 +124,21 @@ class Member(Server):
 
     def _begin(self) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command(),
+            self.process = Child(
+                self._warm,
+                *self.command(),
                 env=self._environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=ends_with_us(signal.SIGKILL),
             )
 
 
 class Fleet:
     """All of them, and the network between them."""
 
-    def __init__(self, folder: Path, with_nats: bool) -> None:
+    def __init__(self, warm: Warm, folder: Path, with_nats: bool) -> None:
         self.folder = folder
         self.network = Network()
         self._moved = 0.0
@@ -153,15 +156,16 @@ class Fleet:
             self.bus = f"nats://{there.address}:{nats.port}"
         environment = {**os.environ, **self._environment()}
         self.members = {
-            role: Member(role, self.network.add(role), folder, environment) for role in (*WORKERS, *GATEWAYS)
+            role: Member(warm, role, self.network.add(role), folder, environment)
+            for role in (*WORKERS, *GATEWAYS)
         }
         for role in (*self.members, "test"):
             (folder / f"clock-{role}").write_bytes(MOVED.pack(0.0))
 
     def _environment(self) -> dict[str, str]:
         told = {
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
-            "FAIRLEAD_APP": "chaos.fleet_in_chaos:app",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "FAIRLEAD_APP": "chaos.member_in_chaos:app",
             "FAIRLEAD_DATA": str(self.folder),
             "CHAOS_STORE": self.url,
             "CHAOS_FOLDER": str(self.folder),

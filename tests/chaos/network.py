@@ -2,7 +2,7 @@
 
 Each place is a network namespace. All lines meet in this process's, which passes packets on; what is cut there is
 dropped without a word, as when a switch dies: nobody gets an RST, and a connection looks alive from both ends.
-It needs root, and is to be used in namespaces that were unshared for it (`unshare --net --mount`).
+It needs root, and is to be used in namespaces that were unshared for it (`be_apart`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _CLONE_NEWNET = 0x40000000
+_CLONE_NEWNS = 0x00020000
+_MS_PRIVATE = 0x4000 | 1 << 18  # and all that is mounted below
 _NAMES = Path("/run/netns")
 
 
@@ -42,6 +44,13 @@ def lacking() -> str | None:
 
 #: Names of namespaces that nobody else sees, which go with this process.
 _ENTER = f"mount -t tmpfs none /run && mkdir -p {_NAMES}"
+
+
+def be_apart() -> None:
+    """From now on, networks and mounts of this process are its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS) or libc.mount(b"none", b"/", None, _MS_PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "no networks and mounts of its own can be had")
 
 
 class Place:

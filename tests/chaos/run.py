@@ -1,7 +1,7 @@
 """Faults by a seed, while clients work; then everything is mended, and what must hold is checked.
 
     make chaos ROUNDS=200
-    unshare --net --mount python tests/chaos/run.py --form nats --seed 7 --rounds 50
+    python tests/chaos/run.py --form nats --seed 7 --rounds 50
 
 Ends with 1 and the seed where something does not hold. The same seed gives the same faults in the same order; when
 they fall is the machine's.
@@ -25,15 +25,18 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import warm_python
 from chaos.faults import LONG, happening, schedule
 from chaos.fleet_in_chaos import build
 from chaos.load import Broken, Load, hold
 from chaos.members import Fleet
+from chaos.network import be_apart
 from fairlead import App, Failure
 from fairlead.gateway.keys import Keys
 from fairlead.store import Statement
 from fairlead.tasks import State, Tasks
 from fairlead.tasks.bus import open_bus
+from warm_child import Copies
 
 #: Seconds in which a fleet is well again after a fault.
 PATIENCE = 60.0
@@ -147,8 +150,10 @@ async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> 
 
 def run(form: str, seed: str, rounds: int, say: Callable[[str], None]) -> bool:
     """Whether all held."""
+    be_apart()
+    copies = Copies(warm_python.main)
     folder = Path(tempfile.mkdtemp(prefix="fairlead-chaos-"))
-    fleet = Fleet(folder, form == "nats")
+    fleet = Fleet(copies, folder, form == "nats")
     begun = time.monotonic()
     try:
         app = build(fleet.url, folder, "test")
@@ -169,6 +174,7 @@ def run(form: str, seed: str, rounds: int, say: Callable[[str], None]) -> bool:
         return False
     finally:
         fleet.remove()
+        copies.close()
         shutil.rmtree(folder, ignore_errors=True)
     return True
 

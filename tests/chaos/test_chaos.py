@@ -7,15 +7,15 @@ FAIRLEAD_CHAOS_SEED gives other faults than those of the suite.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaos.network import lacking
-from servers import ends_with_us
+from warm import Warm
+from warm_child import Child
 
 ROUNDS = int(os.environ.get("FAIRLEAD_CHAOS_ROUNDS", "5"))
 SEED = os.environ.get("FAIRLEAD_CHAOS_SEED", "1")
@@ -28,30 +28,29 @@ def _a_network_can_be_made() -> None:
         pytest.skip(f"No network can be cut here: {reason}.")
 
 
-def played(program: str, *options: str) -> None:
-    """Play a scenario where networks and mounts are its own."""
-    run = [sys.executable, str(Path(__file__).with_name(program)), *options]
-    done = subprocess.run(
-        ["unshare", "--net", "--mount", *run],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=ends_with_us(signal.SIGTERM),
-    )
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout
+def played(warm: Warm, program: str, *options: str) -> None:
+    """Play a scenario."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    path = str(Path(__file__).with_name(program))
+    with Child(warm, path, *options, stdin=subprocess.DEVNULL, **pipes) as playing:
+        words, _ = playing.communicate()
+    print(words)
+    assert playing.returncode == 0, words
 
 
 @pytest.mark.timeout(150 + 15 * ROUNDS)
 @pytest.mark.parametrize("form", ["postgres", "nats"])
-def test_whatever_goes_wrong_nothing_is_lost_nothing_is_done_twice_and_clients_resume(form: str) -> None:
-    played("run.py", "--form", form, "--seed", SEED, "--rounds", str(ROUNDS))
+def test_whatever_goes_wrong_nothing_is_lost_nothing_is_done_twice_and_clients_resume(
+    form: str, warm_python: Warm
+) -> None:
+    played(warm_python, "run.py", "--form", form, "--seed", SEED, "--rounds", str(ROUNDS))
 
 
-def test_a_machine_that_vanishes_leaves_nothing_behind_in_the_database() -> None:
-    played("vanish.py")
+def test_a_machine_that_vanishes_leaves_nothing_behind_in_the_database(warm_python: Warm) -> None:
+    played(warm_python, "vanish.py")
 
 
-def test_a_server_on_a_full_or_read_only_disk_says_so_and_goes_on_when_it_is_mended() -> None:
-    played("disk.py")
+def test_a_server_on_a_full_or_read_only_disk_says_so_and_goes_on_when_it_is_mended(
+    warm_python: Warm,
+) -> None:
+    played(warm_python, "disk.py")

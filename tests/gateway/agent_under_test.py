@@ -7,19 +7,19 @@ tests in a folder of marks.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from fairlead import Failure, Kind
 from fairlead.gateway import AgentTurn, AgentWorker, Busy, Refused
-from servers import ends_with_us
+
+if TYPE_CHECKING:
+    from warm import Warm
 
 LOOK = 0.005
 
@@ -121,17 +121,12 @@ def worker(url: str, key: str, name: str, folder: Path, **options: Any) -> Agent
 
 
 def process(
-    url: str, key: str, name: str, folder: Path, mode: str = "push", lease: float = 2.0
+    warm: Warm, url: str, key: str, name: str, folder: Path, mode: str = "push", lease: float = 2.0
 ) -> subprocess.Popen[bytes]:
     """The agent in a process of its own, once it is registered."""
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    arguments = [sys.executable, __file__, url, key, name, mode, str(folder), str(lease)]
-    begun = subprocess.Popen(
-        arguments,
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        preexec_fn=ends_with_us(signal.SIGKILL),
-    )
+    from warm_child import Child
+
+    begun = Child(warm, __file__, url, key, name, mode, str(folder), str(lease), stdout=subprocess.PIPE)
     assert begun.stdout is not None
     assert begun.stdout.readline() == b"ready\n"
     return begun

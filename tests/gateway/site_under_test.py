@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +33,8 @@ if (
     import beeos_sdk
     import httpx
     import pytest
+
+    from warm import Warm
 
 PATIENCE = 45.0
 #: Seconds between two looks into the folder.
@@ -114,14 +116,31 @@ def build(url: str, folder: Path, clock: Clock | None = None) -> App:
 
 
 def add_key(app: App, key: str, id: str, owner: str, agents: str | None = None) -> None:
-    about = {"id": id, "hash": hashlib.sha256(key.encode()).hexdigest(), "prefix": key[:12], "name": id}
-    app.store.write_now(lambda tx: tx.run(_KEY, **about, owner=owner, agents=agents))
+    _add_keys(app, (key, id, owner, agents))
+
+
+def _add_keys(app: App, *keys: tuple[str, str, str, str | None]) -> None:
+    rows = [
+        {
+            "id": id,
+            "hash": hashlib.sha256(key.encode()).hexdigest(),
+            "prefix": key[:12],
+            "name": id,
+            "owner": owner,
+            "agents": agents,
+        }
+        for key, id, owner, agents in keys
+    ]
+    app.store.write_now(lambda tx: [tx.run(_KEY, **row) for row in rows])
 
 
 def add_keys(app: App) -> None:
-    add_key(app, OWNER, "k-owner", "local")
-    add_key(app, STRANGER, "k-stranger", "stranger")
-    add_key(app, SCOPED, "k-scoped", "local", '["echo"]')
+    _add_keys(
+        app,
+        (OWNER, "k-owner", "local", None),
+        (STRANGER, "k-stranger", "stranger", None),
+        (SCOPED, "k-scoped", "local", '["echo"]'),
+    )
 
 
 def store_away(patch: pytest.MonkeyPatch, app: App) -> None:
@@ -140,10 +159,10 @@ def serving(site: Any) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(site, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]}, daemon=True)
     thread.start()
-    url = f"http://127.0.0.1:{at.getsockname()[1]}"
-    await_server(url)
+    while not server.started and thread.is_alive():
+        time.sleep(0.002)
     try:
-        yield url
+        yield f"http://127.0.0.1:{at.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(PATIENCE)
@@ -258,12 +277,11 @@ def error(refused: Any) -> Any:
     return refused.value.data.error
 
 
-def process(role: str, url: str, folder: Path, port: int = 0) -> subprocess.Popen[bytes]:
+def process(warm: Warm, role: str, url: str, folder: Path, port: int = 0) -> subprocess.Popen[bytes]:
     """The app in a process of its own."""
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
-    arguments = [sys.executable, __file__, role, url, str(folder), str(port)]
-    return subprocess.Popen(arguments, env=environment)
+    from warm_child import Child
+
+    return Child(warm, __file__, role, url, str(folder), str(port))
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,15 @@ from fairlead.testing import FixedClock
 from gateway import conversations_under_test
 from gateway.conversations_under_test import Talk, build, served
 from servers import Nats
+from warm import Warm
+from warm_child import Child
 
 
 @contextmanager
-def _process(role: str, url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _process(warm: Warm, role: str, url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process of its own, and the first line it says."""
-    program = [sys.executable, conversations_under_test.__file__, role, url, str(folder)]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    program = (conversations_under_test.__file__, role, url, str(folder))
+    with Child(warm, *program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield process, process.stdout.readline().strip()
@@ -43,11 +44,13 @@ def app(store_url: str, tmp_path: Path) -> Iterator[App]:
     made.store.close()
 
 
-def test_a_turn_whose_worker_was_killed_is_taken_up_again(app: App, store_url: str, tmp_path: Path) -> None:
+def test_a_turn_whose_worker_was_killed_is_taken_up_again(
+    app: App, store_url: str, tmp_path: Path, warm_python: Warm
+) -> None:
     with served(app, worker=False) as address:
         talk = Talk(address, "slow")
         id = talk.create()
-        with _process("worker", store_url, tmp_path) as (worker, word):
+        with _process(warm_python, "worker", store_url, tmp_path) as (worker, word):
             assert word == "ready"
             message = talk.send(id, "gate")
             seen = _until(talk, id, lambda told: told.get("parts"))
@@ -55,7 +58,7 @@ def test_a_turn_whose_worker_was_killed_is_taken_up_again(app: App, store_url: s
             worker.wait()
         (tmp_path / "gate").touch()
         # Whoever reads goes on from where they were.
-        with _process("worker", store_url, tmp_path):
+        with _process(warm_python, "worker", store_url, tmp_path):
             seen += _until(talk, id, lambda told: told.get("state") == "completed", seen[-1]["offset"])
         offsets = [told["offset"] for told in seen]
         assert offsets == sorted(set(offsets))
@@ -65,21 +68,21 @@ def test_a_turn_whose_worker_was_killed_is_taken_up_again(app: App, store_url: s
 
 
 def test_messages_that_wait_behind_a_turn_whose_worker_was_killed_are_all_replied_to_once(
-    tmp_path: Path,
+    tmp_path: Path, warm_python: Warm
 ) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     app = build(url, str(tmp_path))
     with served(app, worker=False) as address:
         talk = Talk(address, "slow")
         id = talk.create()
-        with _process("worker", url, tmp_path) as (worker, _):
+        with _process(warm_python, "worker", url, tmp_path) as (worker, _):
             sent = [talk.send(id, name) for name in ("a", "b", "c")]
             _until(talk, id, lambda told: told.get("parts"))
             worker.kill()
             worker.wait()
         for name in ("a", "b", "c"):
             (tmp_path / name).touch()
-        with _process("worker", url, tmp_path):
+        with _process(warm_python, "worker", url, tmp_path):
             for message in sent:
                 assert talk.reply(id, message)["body"] == "It is done now."
         replies = [each["in_reply_to"] for each in talk.messages(id) if each["type"] == "agent_reply"]
@@ -108,9 +111,9 @@ def test_pieces_that_another_server_carries_are_in_the_log(
 
 
 def test_a_message_that_was_accepted_outlives_the_server_that_accepted_it(
-    app: App, store_url: str, tmp_path: Path
+    app: App, store_url: str, tmp_path: Path, warm_python: Warm
 ) -> None:
-    with _process("server", store_url, tmp_path) as (server, address):
+    with _process(warm_python, "server", store_url, tmp_path) as (server, address):
         talk = Talk(address)
         id = talk.create()
         message = talk.send(id, "hello")

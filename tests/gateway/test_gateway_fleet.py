@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager
@@ -20,7 +19,9 @@ import pytest
 
 from fairlead import App
 from gateway.site_under_test import OWNER, PATIENCE, add_key
-from servers import ends_with_us, until
+from servers import until
+from warm import Warm
+from warm_child import Child
 
 #: Tasks, and conversations with so many messages each, for each process that is killed. All but every third task, and
 #: one message of each conversation, are held meanwhile.
@@ -31,13 +32,13 @@ AGENT = "/api/v1/agents/echo"
 class Fleet:
     """The processes, by what they do."""
 
-    def __init__(self, store: str, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, warm: Warm, store: str, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
+        self._warm = warm
         self._stack = stack
-        path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
         self._environment = {
             **os.environ,
-            "PYTHONPATH": path,
+            "PYTHONPATH": str(Path(__file__).parents[1]),
             "FAIRLEAD_APP": "gateway.fleet_under_test:app",
             "FAIRLEAD_ALLOW_PRIVATE_HOSTS": "*",
             "FLEET_STORE": store,
@@ -74,14 +75,16 @@ class Fleet:
 
     def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.txt").open("wb") as words:
-            started = subprocess.Popen(
-                [sys.executable, "-m", "fairlead", *command],
+            started = Child(
+                self._warm,
+                "-m",
+                "fairlead",
+                *command,
                 env=self._environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=words,
                 stderr=words,
-                preexec_fn=ends_with_us(),
             )
         self._stack.callback(started.wait)
         self._stack.callback(started.kill)
@@ -317,14 +320,14 @@ async def _load(fleet: Fleet, hooks: Hooks, hook: str, turn: str, victim: str) -
 
 @pytest.mark.timeout(240)
 def test_any_of_the_fleet_is_killed_and_nothing_that_was_accepted_is_lost(
-    store_url: str, tmp_path: Path
+    store_url: str, tmp_path: Path, warm_python: Warm
 ) -> None:
     app = App("fleet", store=store_url)
     add_key(app, OWNER, "k-owner", "local")
     app.store.close()
     hooks = Hooks()
     with ExitStack() as stack, hooks.serving() as hook:
-        fleet = Fleet(store_url, tmp_path, stack)
+        fleet = Fleet(warm_python, store_url, tmp_path, stack)
         for turn, victim in enumerate(("gateway0", "worker0", "gateway1", "worker1")):
             ids = asyncio.run(_load(fleet, hooks, hook, str(turn), victim))
             assert len(ids) >= TASKS

@@ -34,6 +34,7 @@ from gateway.site_under_test import (
     serving,
 )
 from servers import free_port
+from warm import Warm
 
 
 class Here:
@@ -66,10 +67,10 @@ def here(store_url: str, tmp_path: Path) -> Iterator[Here]:
 
 
 @contextmanager
-def two_processes(url: str, folder: Path) -> Iterator[tuple[str, str]]:
+def two_processes(warm: Warm, url: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Two gateway processes on one store; gives their addresses."""
     ports = [free_port(), free_port()]
-    running = [process("serve", url, folder, port) for port in ports]
+    running = [process(warm, "serve", url, folder, port) for port in ports]
     try:
         addresses = [f"http://127.0.0.1:{port}" for port in ports]
         for address in addresses:
@@ -393,12 +394,17 @@ def test_a_wrong_body_makes_no_key(here: Here, body: Any, code: str) -> None:
     assert len(here.keys.list_now()) == 1
 
 
-def test_a_revocation_is_seen_at_once_by_the_other_process(store_url: str, tmp_path: Path) -> None:
+def test_a_revocation_is_seen_at_once_by_the_other_process(
+    store_url: str, tmp_path: Path, warm_python: Warm
+) -> None:
     app = build(store_url, tmp_path)
     keys = Keys(app.store)
     admin, _ = keys.issue_now("root", owner="local", permissions=["admin"])
     token, key = keys.issue_now("ci", owner="local")
-    with two_processes(store_url, tmp_path) as (one, other), Site(other, tmp_path).raw(token) as client:
+    with (
+        two_processes(warm_python, store_url, tmp_path) as (one, other),
+        Site(other, tmp_path).raw(token) as client,
+    ):
         assert client.get("/agents").status_code == 200  # it is known there now
         with Site(one, tmp_path).raw(admin) as first:
             assert first.delete(f"/api-keys/{key.id}").status_code == 204
@@ -412,10 +418,10 @@ def test_a_revocation_is_seen_at_once_by_the_other_process(store_url: str, tmp_p
     app.store.close()
 
 
-def test_a_limit_holds_over_two_processes_together(store_url: str, tmp_path: Path) -> None:
+def test_a_limit_holds_over_two_processes_together(store_url: str, tmp_path: Path, warm_python: Warm) -> None:
     app = build(store_url, tmp_path)
     token, _ = Keys(app.store).issue_now("ci", owner="local", per_minute=10)
-    with two_processes(store_url, tmp_path) as addresses:
+    with two_processes(warm_python, store_url, tmp_path) as addresses:
         clients = [Site(each, tmp_path).raw(token) for each in addresses]
         statuses = [client.get("/agents").status_code for _ in range(8) for client in clients]
         for client in clients:

@@ -17,17 +17,18 @@ from fairlead import App
 from gateway import agent_under_test, site_under_test
 from gateway.site_under_test import OWNER, PATIENCE, Site, await_server
 from servers import free_port
+from warm import Warm
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, warm_python: Warm) -> Iterator[Start]:
     """Start the agent in a process of its own."""
     begun: list[subprocess.Popen[bytes]] = []
 
     def begin(url: str, mode: str = "push", lease: float = 1.5) -> subprocess.Popen[bytes]:
-        begun.append(agent_under_test.process(url, OWNER, "far", tmp_path, mode, lease))
+        begun.append(agent_under_test.process(warm_python, url, OWNER, "far", tmp_path, mode, lease))
         return begun[-1]
 
     yield begin
@@ -45,14 +46,15 @@ def killed(process: subprocess.Popen[bytes]) -> None:
 class Gateway:
     """The site in a process of its own, at an address that stays."""
 
-    def __init__(self, store: str, folder: Path) -> None:
+    def __init__(self, warm: Warm, store: str, folder: Path) -> None:
+        self._warm = warm
         self._port = free_port()
         self._store, self._folder = store, folder
         self.url = f"http://127.0.0.1:{self._port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = site_under_test.process("serve", self._store, self._folder, self._port)
+        self.process = site_under_test.process(self._warm, "serve", self._store, self._folder, self._port)
         await_server(self.url)
 
     def kill(self) -> None:
@@ -61,8 +63,8 @@ class Gateway:
 
 
 @pytest.fixture
-def gateway(app: App, store_url: str, tmp_path: Path) -> Iterator[Gateway]:
-    made = Gateway(store_url, tmp_path)
+def gateway(app: App, store_url: str, tmp_path: Path, warm_python: Warm) -> Iterator[Gateway]:
+    made = Gateway(warm_python, store_url, tmp_path)
     made.start()
     yield made
     made.kill()

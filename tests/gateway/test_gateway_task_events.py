@@ -30,6 +30,7 @@ from gateway.site_under_test import (
     store_away,
 )
 from servers import free_port
+from warm import Warm
 
 
 class Frame(NamedTuple):
@@ -217,14 +218,14 @@ def test_a_server_that_stops_tells_its_readers_to_go_on_elsewhere(app: App, tmp_
 
 @contextmanager
 def two_gateways_and_a_worker(
-    url: str, folder: Path
+    warm: Warm, url: str, folder: Path
 ) -> Iterator[tuple[Site, Site, list[subprocess.Popen[bytes]]]]:
     app = build(url, folder)
     add_keys(app)
     app.store.close()
     ports = [free_port(), free_port()]
-    running = [process("serve", url, folder, port) for port in ports]
-    running.append(process("work", url, folder))
+    running = [process(warm, "serve", url, folder, port) for port in ports]
+    running.append(process(warm, "work", url, folder))
     try:
         sites = [Site(f"http://127.0.0.1:{port}", folder) for port in ports]
         for site in sites:
@@ -236,8 +237,8 @@ def two_gateways_and_a_worker(
             each.wait()
 
 
-def test_two_gateways_serve_one_task(store_url: str, tmp_path: Path) -> None:
-    with two_gateways_and_a_worker(store_url, tmp_path) as (one, other, _):
+def test_two_gateways_serve_one_task(store_url: str, tmp_path: Path, warm_python: Warm) -> None:
+    with two_gateways_and_a_worker(warm_python, store_url, tmp_path) as (one, other, _):
         id = one.create("slow", "far", idempotency_key="far")
         assert other.create("slow", "far", idempotency_key="far") == id
         one.seen("begun-far")
@@ -259,8 +260,10 @@ def test_two_gateways_serve_one_task(store_url: str, tmp_path: Path) -> None:
         assert other.agents().invoke_agent("memory", again).data.text == "one | two"
 
 
-def test_a_reader_goes_on_at_another_gateway_when_its_own_is_killed(store_url: str, tmp_path: Path) -> None:
-    with two_gateways_and_a_worker(store_url, tmp_path) as (one, other, running):
+def test_a_reader_goes_on_at_another_gateway_when_its_own_is_killed(
+    store_url: str, tmp_path: Path, warm_python: Warm
+) -> None:
+    with two_gateways_and_a_worker(warm_python, store_url, tmp_path) as (one, other, running):
         id = one.create("slow", "kill")
         seen: list[int] = []
         path = f"/agents/slow/tasks/{id}/events"

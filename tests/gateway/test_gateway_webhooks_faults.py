@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,9 @@ from fairlead.gateway.deliveries import Deliverer
 from fairlead.outgoing import Guard
 from gateway.webhooks_under_test import build
 from outgoing.receiver import PATIENCE, Receiver
-from servers import Nats, Postgres, ends_with_us
+from servers import Nats, Postgres
+from warm import Warm
+from warm_child import Child
 
 Start = Callable[..., subprocess.Popen[bytes]]
 HERE = Guard(allow_private=True)
@@ -34,17 +34,13 @@ def app(store_url: str) -> Iterator[App]:
 
 
 @pytest.fixture
-def start(store_url: str) -> Iterator[Start]:
+def start(store_url: str, warm_python: Warm) -> Iterator[Start]:
     """Start the app in a process of its own, and wait until it is there."""
     begun: list[subprocess.Popen[bytes]] = []
 
     def begin(role: str, lease: float = 30.0) -> subprocess.Popen[bytes]:
         program = str(Path(__file__).with_name("webhooks_under_test.py"))
-        process = subprocess.Popen(
-            [sys.executable, program, role, store_url, "--lease", str(lease)],
-            stdout=subprocess.PIPE,
-            preexec_fn=ends_with_us(signal.SIGKILL),
-        )
+        process = Child(warm_python, program, role, store_url, "--lease", str(lease), stdout=subprocess.PIPE)
         begun.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

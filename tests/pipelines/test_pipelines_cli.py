@@ -12,6 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from effort import effort
+from warm import Warm
+
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 TRIAGE = """\
 (* Sorts tickets. *)
@@ -23,12 +26,22 @@ let main : !Ticket -> !{ n: int } = plumb(input, output) {
 """
 
 
+class Started:
+    """How `fairlead` is started. A fixture cannot be asked for by helpers, so it leaves the warm Python here."""
+
+    warm: Warm
+
+
+@pytest.fixture(autouse=True)
+def _warm(warm_python: Warm) -> None:
+    Started.warm = warm_python
+
+
 def plumb(
     *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fairlead", "plumb", *arguments]
     return subprocess.run(
-        command,
+        Started.warm.command(FAIRLEAD, "plumb", *arguments),
         input=stdin,
         capture_output=True,
         text=True,

@@ -3,9 +3,7 @@
 import asyncio
 import base64
 import json
-import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +20,8 @@ from fairlead.pipelines.journals import Journal, Memory
 from fairlead.pipelines.running import run_all
 from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
-from servers import ends_with_us
+from warm import Warm
+from warm_child import Child
 
 #: A database that others share says where its key is.
 KEY = base64.b64encode(bytes(range(32))).decode()
@@ -35,18 +34,13 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def process(tmp_path: Path, store_url: str) -> Iterator[StartProcess]:
+def process(tmp_path: Path, store_url: str, warm_python: Warm) -> Iterator[StartProcess]:
     """Start a worker in a process of its own; it is killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def start() -> "subprocess.Popen[str]":
         program = Path(__file__).with_name("durable_under_test.py")
-        new = subprocess.Popen(
-            [sys.executable, str(program), str(tmp_path), store_url],
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=ends_with_us(signal.SIGKILL),
-        )
+        new = Child(warm_python, str(program), str(tmp_path), store_url, stdout=subprocess.PIPE, text=True)
         started.append(new)
         return new
 
@@ -164,18 +158,20 @@ async def test_outside_a_task_nothing_is_kept(tmp_path: Path, store_url: str) ->
     app.store.close()
 
 
-def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(tmp_path: Path) -> None:
+def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(
+    tmp_path: Path, warm_python: Warm
+) -> None:
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "shop.plumb").write_text(
         "let main : !{ item: string } -> !string = plumb(i, o) { i ; action pay ; o }"
     )
-    command = [sys.executable, "-m", "fairlead", "plumb", "run", "shop.plumb", "--durable", "monday"]
+    command = ["-m", "fairlead", "plumb", "run", "shop.plumb", "--durable", "monday"]
     environ = {"PATH": "/usr/bin:/bin", "FAIRLEAD_DATA": str(tmp_path / "data"), "HOME": str(tmp_path)}
     messages = tmp_path / "messages.jsonl"
     messages.write_text("".join(json.dumps({"item": each}) + "\n" for each in "abc"))
     with messages.open() as file:
-        first = subprocess.Popen(
-            command, cwd=tmp_path, env=environ, stdin=file, stderr=subprocess.PIPE, text=True
+        first = Child(
+            warm_python, *command, cwd=tmp_path, env=environ, stdin=file, stderr=subprocess.PIPE, text=True
         )
     assert first.stderr is not None
     assert any("stuck" in line for line in first.stderr)
@@ -183,7 +179,7 @@ def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(tmp_path: 
     first.communicate()
     with messages.open() as file:
         again = subprocess.run(
-            command,
+            warm_python.command(*command),
             cwd=tmp_path,
             env=environ,
             stdin=file,

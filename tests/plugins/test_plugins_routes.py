@@ -27,6 +27,7 @@ from fairlead.surfaces.auth import ApiKeys
 from fairlead.surfaces.auth.keyfile import KeyFile
 from plugins.bridge_kit import ID, Bridge, bridge_manifest, bridged, fetch, macro
 from plugins.conftest import Compiled
+from warm import Warm
 
 UNKNOWN = "99999999-9999-4999-8999-999999999999"
 
@@ -499,9 +500,9 @@ app.add_plugin({library!r})
 """
 
 
-def test_a_server_has_the_routes_of_its_plugins(library: Path, tmp_path: Path) -> None:
+def test_a_server_has_the_routes_of_its_plugins(library: Path, tmp_path: Path, warm_python: Warm) -> None:
     (tmp_path / "app.py").write_text(SERVED.format(folder=tmp_path, library=str(library)))
-    command = [sys.executable, "-m", "fairlead", "serve", "--port", "0"]
+    command = warm_python.command(str(Path(sys.executable).with_name("fairlead")), "serve", "--port", "0")
     agent = {"X-Osaurus-Agent-Id": agent_uuid("harbour", "ann")}
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
         try:

@@ -17,13 +17,16 @@ from contextlib import chdir, contextmanager
 from functools import cache
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from fairlead.project import build, manifests, probe, wheel
 from fairlead.surfaces.cli import Console, main
+from warm import Warm
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -105,8 +108,27 @@ def from_here(folder: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
+@pytest.fixture(scope="session")
+def warm_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Python for the parts of a verb's work that it starts processes for, in a third of the time."""
+    kept = Warm(Path(__file__).with_name("warm_parts.py"))
+    python = tmp_path_factory.mktemp("warm") / "python"
+    python.write_text(f'#!/bin/sh\nexec {kept.line()} "$@"\n')
+    python.chmod(0o755)
+    yield python
+    kept.close()
+
+
 @pytest.fixture
-def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Fairlead:
+def parts_are_warm(warm_parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have verbs in this process start that Python. Commands that are processes start the one that is theirs."""
+    monkeypatch.setattr(probe, "_COMMAND", (str(warm_parts), *probe._COMMAND[1:]))
+    for module in (build, manifests, wheel):
+        monkeypatch.setattr(module, "sys", SimpleNamespace(executable=str(warm_parts)))
+
+
+@pytest.fixture
+def run(project: Path, monkeypatch: pytest.MonkeyPatch, parts_are_warm: None) -> Fairlead:
     """`fairlead` in the project's folder, as a program would start it, in this process.
 
     What a process of its own adds is shown by `test_a_verb_is_a_command_that_ends_with_its_code`.
@@ -209,17 +231,14 @@ def closure(requirements: Iterable[str], ours: Distribution) -> list[Distributio
     return [each for each in found.values() if each is not ours]
 
 
-Install = Callable[..., Path]
+Furnished = Callable[[Path, Sequence[str]], Path]
 
 
-@pytest.fixture
-def install(tmp_path: Path, own_wheel: Path, shelf: Callable[..., dict[str, Path]]) -> Install:
-    """Installs something in an environment of its own, with Fairlead's wheel and what it `needs` at hand, and no
-    more; gives the folder of its commands. Nothing is fetched from anywhere."""
+@pytest.fixture(scope="session")
+def furnished(shelf: Callable[..., dict[str, Path]]) -> Furnished:
+    """Makes an environment that has what is needed at hand, and no more; gives the folder of its commands."""
 
-    def install(what: str | Path, *needs: str, cwd: Path = tmp_path, by: Literal["uv", "pip"] = "uv") -> Path:
-        place = tmp_path / "environment"
-        python = place / "bin" / "python"
+    def furnished(place: Path, needs: Sequence[str]) -> Path:
         venv.create(place, symlinks=True)
         packages = next(place.glob("lib/python*/site-packages"))
         for name, there in shelf(*needs).items():
@@ -227,13 +246,48 @@ def install(tmp_path: Path, own_wheel: Path, shelf: Callable[..., dict[str, Path
                 shutil.copytree(there, packages / name)
             else:
                 (packages / name).symlink_to(there)
+        return place / "bin"
+
+    return furnished
+
+
+@pytest.fixture(scope="session")
+def shared(furnished: Furnished, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Such an environment for all who need the same. What one installs there, the next replaces."""
+
+    @cache
+    def shared(*needs: str) -> Path:
+        return furnished(tmp_path_factory.mktemp("environment"), needs)
+
+    return shared
+
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, own_wheel: Path, furnished: Furnished, shared: Callable[..., Path]) -> Install:
+    """Installs something, with Fairlead's wheel and what it `needs` at hand; gives the folder of its commands.
+    Nothing is fetched from anywhere. The environment is new, or the shared one where the package that is named is
+    replaced: Fairlead is installed, and compiled for pytest, only once there."""
+
+    def install(
+        what: str | Path,
+        *needs: str,
+        cwd: Path = tmp_path,
+        by: Literal["uv", "pip"] = "uv",
+        replaces: str | None = None,
+    ) -> Path:
+        commands = shared(*needs) if replaces else furnished(tmp_path / "environment", needs)
+        python = commands / "python"
         # Both refuse what lacks anything; uv takes a fifth of the time.
         uv = [f"{BIN}/uv", "pip", "install", f"--python={python}", "--no-config", "--no-cache", "--offline"]
         pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "--no-compile"]
         alone = ["--quiet", "--no-index", "--no-build-isolation", f"--find-links={own_wheel.parent}"]
-        done = execute([*(uv if by == "uv" else pip), *alone, what], cwd)
+        anew = [f"--reinstall-package={replaces}"] if replaces else []
+        done = execute([*(uv if by == "uv" else pip), *alone, *anew, what], cwd)
         assert done.returncode == 0, done.stdout + done.stderr
-        return place / "bin"
+        return commands
 
     return install
 
@@ -252,7 +306,7 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture
-def look(project: Path) -> Callable[..., Seen]:
+def look(project: Path, parts_are_warm: None) -> Callable[..., Seen]:
     """`fairlead` in the project's folder, as someone at a terminal sees it; with `tty=False`, as a program does."""
 
     def look(*arguments: str, tty: bool = True, cwd: Path = project, **environ: str) -> Seen:

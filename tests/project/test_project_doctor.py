@@ -22,6 +22,8 @@ from fairlead.tasks.bus import carry
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+pytestmark = pytest.mark.usefixtures("parts_are_warm")
+
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:

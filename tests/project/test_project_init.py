@@ -32,7 +32,9 @@ WORK = ("fairlead[all]", "fastapi", "openai", "pytest", "pytest-asyncio")
 USE = ("fairlead[serve]", "fastapi", "openai")
 
 
-def in_project(folder: Path, *command: str | Path, path: Path = COMMANDS) -> subprocess.CompletedProcess[str]:
+def in_project(
+    folder: Path, *command: str | Path, path: Path | str = COMMANDS
+) -> subprocess.CompletedProcess[str]:
     """A command as someone types it in the project, with an environment's programs."""
     hidden = ("PYTHONPATH", "FAIRLEAD_APP", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
@@ -66,7 +68,7 @@ def test_a_new_project_runs_and_passes_its_own_tests(
 ) -> None:
     folder = tmp_path / "tea-notes"
     init_project(folder, template=template)
-    there = install(".[dev]", *WORK, cwd=folder)
+    there = install(".[dev]", *WORK, cwd=folder, replaces="tea-notes")
     added = in_project(
         folder, there / "fairlead", "add-note", "--text", "Buy tea", "--output", "json", path=there
     )
@@ -81,20 +83,20 @@ def test_a_new_project_runs_and_passes_its_own_tests(
 
 @pytest.mark.parametrize("template", TEMPLATES)
 async def test_a_packaged_project_runs_where_nothing_of_it_is(
-    template: str, tmp_path: Path, install: Callable[..., Path], execute: Run
+    template: str, tmp_path: Path, install: Callable[..., Path], execute: Run, run: Run
 ) -> None:
     folder, empty = tmp_path / "project", tmp_path / "empty"
     empty.mkdir()
     init_project(folder, template=template, name="tea-notes")
-    packaged = in_project(folder, "fairlead", "package")
-    assert packaged.returncode == 0, packaged.stdout
+    packaged = run("package", cwd=folder)
+    assert packaged.returncode == 0, packaged.stderr
     wheel = tmp_path / "tea_notes_fairlead-0.1.0-py3-none-any.whl"
     (folder / "dist" / "fairlead" / wheel.name).rename(wheel)
     shutil.rmtree(folder)
-    there = install(wheel, *USE)
+    there = install(wheel, *USE, replaces="tea-notes-fairlead")
     whence = "import fairlead, sys; print(fairlead.__file__, *sys.path, sep='\\n')"
     paths = execute([there / "python", "-I", "-c", whence], empty).stdout.split()
-    assert paths[0].startswith(str(tmp_path))
+    assert paths[0].startswith(str(there.parent))
     assert not [path for path in paths if path.startswith(str(ROOT))]
     added = execute([there / "tea-notes", "add-note", "--text", "Buy tea", "--output", "json"], empty)
     assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}, added.stderr
@@ -110,10 +112,10 @@ async def test_a_packaged_project_runs_where_nothing_of_it_is(
 
 
 @pytest.mark.parametrize(("template", "inside"), [("ai-sdk", "host"), ("react", "web")])
-def test_a_front_end_passes_its_own_tests(template: str, inside: str, tmp_path: Path) -> None:
+def test_a_front_end_passes_its_own_tests(template: str, inside: str, tmp_path: Path, warm_path: str) -> None:
     init_project(tmp_path, template=template, name="tea-notes")
     (tmp_path / inside / "node_modules").symlink_to(NODE)
-    tests = in_project(tmp_path / inside, "npm", "test")
+    tests = in_project(tmp_path / inside, "npm", "test", path=warm_path)
     assert tests.returncode == 0, tests.stdout
 
 

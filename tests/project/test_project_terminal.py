@@ -69,11 +69,11 @@ def test_a_program_gets_json_and_so_does_a_person_who_asks(look: Look, saved: Pa
         assert json.loads(seen.out)["ok"] is (code == 0)
 
 
-@pytest.mark.parametrize("verb", ["doctor", "lint", "diff", "docs", "build", "publish"])
+@pytest.mark.parametrize("verb", ["doctor", "lint", "diff", "docs", "build", "package", "publish"])
 def test_a_verb_is_a_command_that_ends_with_its_code(
     look: Look, execute: Callable[..., Any], saved: Path, verb: str
 ) -> None:
-    """A process of its own tells what other tests see in theirs. (Those of `package` and `init` are elsewhere.)"""
+    """A process of its own tells what other tests see in theirs. (That of `init` is elsewhere.)"""
     (saved / "fairlead.toml").write_text("[package]\nprivate = true\n[lint]\nshortest_description = 200\n")
     arguments = CALLS[verb][0] + {"lint": ("--strict",), "publish": ("--live",)}.get(verb, ())
     seen = look(*arguments, tty=False)

@@ -230,6 +230,7 @@ for id in range(500):
     store.submit(lambda tx, id=id: tx.run(add, id=id), True)
 """,
         store_url,
+        cold=True,
     )
     assert process.end() == 0
     assert count(store) == 500

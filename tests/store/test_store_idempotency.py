@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ from fairlead.runtime import Result
 from fairlead.store import DurableIdempotency, Statement, Store, Tx, open_store
 from fairlead.store import idempotency as module
 from servers import PATIENCE, Postgres, until
+from warm import Warm
+from warm_child import Child
 
 T = TypeVar("T")
 COUNT = Statement.of("SELECT count(*) FROM idempotency")
@@ -438,10 +439,9 @@ asyncio.run(main())
 """
 
 
-def process(code: str, *arguments: str) -> subprocess.Popen[str]:
+def process(warm: Warm, code: str, *arguments: str) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    return Child(warm, "-c", textwrap.dedent(code), *arguments, stdin=pipe, stdout=pipe, text=True)
 
 
 def said(child: subprocess.Popen[str]) -> str:
@@ -462,10 +462,10 @@ async def taken(keys: DurableIdempotency) -> None:
 
 
 async def test_kill_9_of_the_holder_frees_the_key_after_its_lease(
-    stores: tuple[Store, Store], store_url: str
+    stores: tuple[Store, Store], store_url: str, warm_python: Warm
 ) -> None:
     keys = DurableIdempotency(stores[0], lease=600.0)
-    with process(HOLDER, store_url, "1.0") as holder:
+    with process(warm_python, HOLDER, store_url, "1.0") as holder:
         assert said(holder) == "fresh"
         holder.kill()
     await taken(keys)
@@ -474,10 +474,10 @@ async def test_kill_9_of_the_holder_frees_the_key_after_its_lease(
 
 
 async def test_a_holder_that_was_stopped_for_longer_than_its_lease_is_fenced(
-    stores: tuple[Store, Store], store_url: str
+    stores: tuple[Store, Store], store_url: str, warm_python: Warm
 ) -> None:
     keys = DurableIdempotency(stores[0], lease=600.0)
-    with process(HOLDER, store_url, "1.0") as holder:
+    with process(warm_python, HOLDER, store_url, "1.0") as holder:
         assert said(holder) == "fresh"
 
         def stop(tx: Tx) -> None:
@@ -497,9 +497,9 @@ async def test_a_holder_that_was_stopped_for_longer_than_its_lease_is_fenced(
 
 
 async def test_a_call_that_takes_longer_than_its_lease_keeps_the_key(
-    stores: tuple[Store, Store], store_url: str
+    stores: tuple[Store, Store], store_url: str, warm_python: Warm
 ) -> None:
-    with process(HOLDER, store_url, "3.0") as holder:
+    with process(warm_python, HOLDER, store_url, "3.0") as holder:
         assert said(holder) == "fresh"
         begun = rows(stores[0])[0][0]
         until(lambda: bool(rows(stores[0])[0][0] >= begun + 3.0), "the lease is not renewed")
@@ -529,10 +529,12 @@ print(asyncio.run(app.invoke("pay", {"amount": 5}, idempotency_key="k")).data, f
 """
 
 
-def test_of_many_processes_at_once_one_has_the_effect(store_url: str, tmp_path: Path) -> None:
+def test_of_many_processes_at_once_one_has_the_effect(
+    store_url: str, tmp_path: Path, warm_python: Warm
+) -> None:
     open_store(url=store_url).close()
     effects = tmp_path / "effects"
-    children = [process(CALLER, store_url, str(effects)) for _ in range(4)]
+    children = [process(warm_python, CALLER, store_url, str(effects)) for _ in range(4)]
     assert [said(child) for child in children] == ["ready"] * 4
     for child in children:
         tell(child)

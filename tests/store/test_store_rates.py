@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from fairlead.runtime import MemoryRates
 from fairlead.store import DurableRates, Statement, Store, Tx, open_store
 from fairlead.store.rates import window
 from servers import PATIENCE, until
+from warm import Warm
+from warm_child import Child
 
 RATES = Statement.of("SELECT count(*) FROM rates")
 TAKES = Statement.of("SELECT count(*) FROM rate_takes")
@@ -241,9 +242,11 @@ store.close()
 """
 
 
-def test_real_processes_share_a_window_which_a_restart_does_not_forget(store_url: str) -> None:
+def test_real_processes_share_a_window_which_a_restart_does_not_forget(
+    store_url: str, warm_python: Warm
+) -> None:
     def run() -> int:
-        command = [sys.executable, "-c", TAKER, store_url]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        with Child(warm_python, "-c", TAKER, store_url, stdout=subprocess.PIPE, text=True) as process:
+            return int(process.communicate()[0])
 
     assert [run() for _ in range(3)] == [8, 2, 0]

@@ -18,6 +18,7 @@ import pytest
 
 from fairlead import App
 from fairlead.surfaces.cli import Console, main, run
+from warm import Warm
 
 PATIENCE = 20.0
 
@@ -94,14 +95,16 @@ TAIL = "\nif __name__ == '__main__':\n    app.cli()\n"
 
 
 @pytest.fixture
-def spawn() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `python FILE ARGS`; whatever still runs at the end is killed."""
+def spawn(warm_python: Warm) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start `python FILE ARGS`, warm unless Python itself is under test; whatever still runs at the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(path: Path, *argv: str, **options: Any) -> subprocess.Popen[str]:
+    def start(path: Path, *argv: str, cold: bool = False, **options: Any) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         settings: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "text": True, **options}
-        process = subprocess.Popen([sys.executable, str(path), *argv], **settings)
+        arguments = (str(path), *argv)
+        command = [sys.executable, *arguments] if cold else warm_python.command(*arguments)
+        process = subprocess.Popen(command, **settings)
         started.append(process)
         return process
 
@@ -114,18 +117,14 @@ def spawn() -> Iterator[Callable[..., subprocess.Popen[str]]]:
                 stream.close()
 
 
-# Makes the terminal on stdin the controlling one, so that Ctrl-C is a signal; then becomes the program.
-TRAMPOLINE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-
-
 class OnTerminal:
-    """A process on a pseudo terminal."""
+    """A warm program on a pseudo terminal, which it makes its own."""
 
     def __init__(self, argv: Sequence[str], env: dict[str, str]) -> None:
         self._terminal, inner = os.openpty()
         plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", TRAMPOLINE, *argv],
+            argv,
             stdin=inner,
             stdout=inner,
             stderr=inner,
@@ -174,12 +173,12 @@ class OnTerminal:
 
 
 @pytest.fixture
-def on_terminal() -> Iterator[Callable[..., OnTerminal]]:
+def on_terminal(warm_python: Warm) -> Iterator[Callable[..., OnTerminal]]:
     """Start `python FILE ARGS` on a terminal; whatever still runs at the end is killed."""
     started: list[OnTerminal] = []
 
     def start(path: Path, *argv: str, **env: str) -> OnTerminal:
-        process = OnTerminal([sys.executable, str(path), *argv], env)
+        process = OnTerminal(warm_python.command(str(path), *argv), env)
         started.append(process)
         return process
 

@@ -39,7 +39,7 @@ class Office:
         return self._on_terminal(self._path, *argv, **(self._env | plain))
 
     def run(self, *argv: str) -> str:
-        """A command that ends by itself, started warm; workers are not."""
+        """A command that ends by itself."""
         done = subprocess.run(
             self._warm.command(str(self._path), *argv),
             env=os.environ | self._env,

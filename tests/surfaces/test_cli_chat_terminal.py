@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 from talking import AGENT
+from warm import Warm
 
 PATIENCE = 30.0
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -215,11 +214,10 @@ class Tmux:
 
 
 @pytest.fixture
-def tmux(path: Path, tmp_path: Path) -> Iterator[Tmux]:
+def tmux(path: Path, tmp_path: Path, warm_python: Warm) -> Iterator[Tmux]:
     if shutil.which("tmux") is None:
         pytest.fail("The tests of the chat's screen need tmux: tests/needs.sh installs it.")
-    line = shlex.join([sys.executable, str(path), "chat"])
-    terminal = Tmux(tmp_path, line, {"FAIRLEAD_DATA": str(tmp_path / "data")})
+    terminal = Tmux(tmp_path, warm_python.line(str(path), "chat"), {"FAIRLEAD_DATA": str(tmp_path / "data")})
     try:
         terminal.wait_for("Ctrl-D leaves.\n\n>")
         yield terminal

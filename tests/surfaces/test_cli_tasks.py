@@ -76,14 +76,14 @@ class Desk:
         self._on_terminal = on_terminal
         self.env = {"FAIRLEAD_DATA": str(data)}
 
-    def start(self, *argv: str) -> subprocess.Popen[str]:
-        return self._spawn(self.path, *argv, env=os.environ | self.env)
+    def start(self, *argv: str, cold: bool = False) -> subprocess.Popen[str]:
+        return self._spawn(self.path, *argv, env=os.environ | self.env, cold=cold)
 
     def on_terminal(self, *argv: str, **env: str) -> Any:
         return self._on_terminal(self.path, *argv, **(self.env | {"NO_COLOR": "1"} | env))
 
     def run(self, *argv: str, stdin: str = "") -> tuple[int, str, str]:
-        """A command that ends by itself, started warm; those that are sent signals are not."""
+        """A command that ends by itself."""
         done = subprocess.run(
             self._warm.command(str(self.path), *argv),
             env=os.environ | self.env,
@@ -343,7 +343,8 @@ def test_a_server_that_stops_lets_its_worker_finish(desk: Desk, tmp_path: Path) 
     gate = tmp_path / "gate"
     serving = desk.start("serve", "--port", "0", "--worker", "--drain", "60")
     # Not started warm: the server is to be there before its worker finds something to do.
-    submitted, _ = desk.start("run", "hold", "--gate", str(gate), "--detach").communicate(timeout=PATIENCE)
+    submitting = desk.start("run", "hold", "--gate", str(gate), "--detach", cold=True)
+    submitted, _ = submitting.communicate(timeout=PATIENCE)
     watching = desk.start("tasks", "watch", submitted.strip(), "--json")
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["type"] == "started"

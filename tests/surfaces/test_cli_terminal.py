@@ -179,7 +179,7 @@ def test_a_closed_pipe_ends_the_command_quietly(program: Program, spawn: Spawn, 
 def test_json_is_utf_8_whatever_the_locale(program: Program, spawn: Spawn) -> None:
     source = "@app.action\nasync def say() -> str:\n    'Say.'\n    return 'Grüße'\n"
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    process = spawn(program(source), "say", env=env, encoding="utf-8")
+    process = spawn(program(source), "say", env=env, encoding="utf-8", cold=True)
     out, _ = process.communicate(timeout=20)
     assert "Grüße" in out
 
@@ -235,7 +235,7 @@ def test_a_long_result_that_nobody_reads_to_its_end_is_told_by_the_exit_code(
 ) -> None:
     source = "@app.action\nasync def say() -> str:\n    'Say much.'\n    return 'x' * 5_000_000\n"
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = spawn(program(source), "say", env=env)
+    process = spawn(program(source), "say", env=env, cold=True)
     assert process.stdout is not None
     process.stdout.read(10)
     process.stdout.close()

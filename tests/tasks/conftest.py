@@ -15,6 +15,7 @@ from fairlead.store import Store
 from fairlead.tasks import Tasks, Worker
 from tasks.app_under_test import Marks, build
 from tasks.stage import Process, StartProcess, StartWorker, Where
+from warm import Warm
 
 FORMS = ("local", "postgres", "nats")
 
@@ -74,7 +75,7 @@ async def worker(tasks: Tasks) -> AsyncIterator[StartWorker]:
 
 
 @pytest.fixture
-def process(where: Where) -> Iterator[StartProcess]:
+def process(where: Where, warm_python: Warm) -> Iterator[StartProcess]:
     """Start the app in a process of its own; it is killed at the end."""
     started: list[Process] = []
 
@@ -84,7 +85,7 @@ def process(where: Where) -> Iterator[StartProcess]:
             arguments += ["--url", where.url]
         for name, value in options.items():
             arguments += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
-        new = Process(arguments, where.environment)
+        new = Process(warm_python, arguments, where.environment)
         started.append(new)
         if wait:
             assert new.line() == "ready"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -17,8 +15,9 @@ from fairlead import App
 from fairlead.store import Store, open_store
 from fairlead.tasks import Task, Tasks, Worker
 from fairlead.tasks.bus import open_bus
-from servers import ends_with_us
 from tasks.app_under_test import LOOK
+from warm import Warm
+from warm_child import Child
 
 #: Seconds that something may take on a busy machine before it counts as failed.
 PATIENCE = 45.0
@@ -50,16 +49,17 @@ class StartWorker(Protocol):
 class Process:
     """A process of the app, and what it says, line by line."""
 
-    def __init__(self, arguments: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, warm: Warm, arguments: list[str], environment: Mapping[str, str]) -> None:
         self.lines: SimpleQueue[str | None] = SimpleQueue()
-        self.popen = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("app_under_test.py")), *arguments],
+        self.popen = Child(
+            warm,
+            str(Path(__file__).with_name("app_under_test.py")),
+            *arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
-            preexec_fn=ends_with_us(signal.SIGKILL),
         )
         self._errors: list[str] = []
         self._threads = [

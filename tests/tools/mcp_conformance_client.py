@@ -63,8 +63,6 @@ async def call_everything(url: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    if os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("auth/"):
-        return  # authorization is left to headers
     asyncio.run(call_everything(arguments[-1]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +155,10 @@ def test_a_pattern_that_never_ends_is_stopped(pattern: str) -> None:
 
 
 async def test_a_pattern_that_never_ends_is_a_timeout_and_others_are_served_meanwhile(
-    app: App, root: Path
+    app: App, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Less than the usual patience: a processor is busy for as long.
+    monkeypatch.setattr("fairlead.tools.files.matching", partial(matching, patience=2))
     (root / "evil.txt").write_text("a" * 5000 + "!")
     searching = asyncio.ensure_future(failed(app, query="(a+)+$"))
     for _ in range(20):

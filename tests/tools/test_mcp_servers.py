@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -531,8 +532,9 @@ async def test_a_question_asked_while_others_work_reaches_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_our_own_app_is_a_server_like_any_other(mode: str) -> None:
-    command = [sys.executable, "-m", "fairlead", "--app", str(WORKSHOP), "mcp", "--stdio"]
+async def test_our_own_app_is_a_server_like_any_other(warm_path: str, mode: str) -> None:
+    fairlead = str(shutil.which("fairlead", path=warm_path))
+    command = [fairlead, "--app", str(WORKSHOP), "mcp", "--stdio"]
     server = McpServer("workshop", command, mode=mode, trust=True, elicit=_blue)
     await server.connect()
     try:
@@ -552,8 +554,8 @@ async def test_our_own_app_is_a_server_like_any_other(mode: str) -> None:
         await server.close()
 
 
-async def test_our_own_app_over_http() -> None:
-    with serving(sys.executable, str(WORKSHOP)) as (url, process):
+async def test_our_own_app_over_http(warm_python: Warm) -> None:
+    with serving(*warm_python.command(str(WORKSHOP))) as (url, process):
         server = McpServer("workshop", url=url, trust=True, elicit=_blue)
         await server.connect()
         app = app_of(server)

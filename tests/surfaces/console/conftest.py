@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import shutil
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date, datetime, time, timedelta
+from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from pydantic import BaseModel, Field, SecretStr
 
 from fairlead import App, Context, Failure, Kind, s
 from fairlead.surfaces.console import Console
-
-CHROMIUM = "/usr/bin/chromium"
 
 
 class Answer(NamedTuple):
@@ -120,18 +118,6 @@ def console(serve: Callable[[Any], Served]) -> Served:
     served.app = app
     served.open(made.link(served.address))
     return served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or CHROMIUM
-    with sync_playwright() as playwright:
-        try:
-            started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except Exception as exc:
-            pytest.fail(f"The console is tested in Chromium, at {path}: apt-get install chromium. ({exc})")
-        yield started
-        started.close()
 
 
 class Harbour(App):
@@ -313,6 +299,14 @@ def harbour() -> Harbour:
 
 Visit = Callable[[str], Page]
 
+#: A page of another visit than the last begins with nothing; one that is loaded again has what it kept.
+FORGET = """if (origin !== 'null' && sessionStorage.getItem('visit') !== location.search) {
+    sessionStorage.clear();
+    localStorage.removeItem('fairlead:history:harbour');
+    sessionStorage.setItem('visit', location.search);
+}"""
+_visits = count()
+
 
 @pytest.fixture(scope="module")
 def tab(browser: Browser, console: Served) -> Iterator[Page]:
@@ -324,6 +318,7 @@ def tab(browser: Browser, console: Served) -> Iterator[Page]:
     page.add_init_script(
         f"if (origin !== 'null') localStorage.setItem('fairlead:session', '{console.session}')"
     )
+    page.add_init_script(FORGET)
     yield page
     context.close()
 
@@ -346,9 +341,7 @@ def visit(tab: Page, console: Served, wrong: list[str]) -> Iterator[Visit]:
     tab.on("console", heard)
 
     def go(place: str) -> Page:
-        tab.goto(f"{console.address}/assets/icon.svg")
-        tab.evaluate("() => { sessionStorage.clear(); localStorage.removeItem('fairlead:history:harbour') }")
-        tab.goto(f"{console.address}/#/{place}")
+        tab.goto(f"{console.address}/?visit={next(_visits)}#/{place}")
         tab.wait_for_selector("main article")
         return tab
 

@@ -114,12 +114,30 @@ def quay(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class Started:
+    """How `fairlead` is started. A fixture cannot be asked for by helpers, so it leaves the warm Python here."""
+
+    warm: Warm
+
+
+@pytest.fixture(autouse=True)
+def _warm(warm_python: Warm) -> None:
+    Started.warm = warm_python
+
+
+def fairlead(*arguments: str) -> list[str]:
+    return Started.warm.command(FAIRLEAD, *arguments)
+
+
 @contextmanager
 def served(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client, str]]:
     """`fairlead serve` on a free port, ready; gives the process, a client and what it said."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("FAIRLEAD_")}
+    serve = ["serve", "--port", "0", *options]
+    # What starts processes of its own is started as anybody does it.
+    alone = not {"--workers", "--reload"} & set(options)
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead", "serve", "--port", "0", *options],
+        fairlead(*serve) if alone else [sys.executable, "-m", "fairlead", *serve],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -199,17 +217,7 @@ def test_each_of_several_processes_answers_mcp_clients(quay: Path) -> None:
 
 
 def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:
-    new = [
-        sys.executable,
-        "-m",
-        "fairlead",
-        "keys",
-        "new",
-        "ann",
-        "--file",
-        str(quay / "keys.json"),
-        "--json",
-    ]
+    new = fairlead("keys", "new", "ann", "--file", str(quay / "keys.json"), "--json")
     key = json.loads(subprocess.run(new, cwd=quay, capture_output=True, check=True).stdout)["key"]
     with served(quay, "--api-keys", "keys.json", "--workers", "2") as (_, client, said):
         assert "anonymous" not in said
@@ -247,11 +255,9 @@ def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:
         ("--console", "--reload"),
     ],
 )
-def test_what_cannot_be_served_is_refused_at_once(
-    quay: Path, warm_python: Warm, options: tuple[str, ...]
-) -> None:
+def test_what_cannot_be_served_is_refused_at_once(quay: Path, options: tuple[str, ...]) -> None:
     done = subprocess.run(
-        warm_python.command(FAIRLEAD, "serve", *options),
+        fairlead("serve", *options),
         cwd=quay,
         capture_output=True,
         text=True,
@@ -265,7 +271,7 @@ def test_what_cannot_be_served_is_refused_at_once(
 
 def test_keys_that_are_not_there_are_told_with_the_command_that_makes_them(quay: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "serve", "--api-keys", "none.json"],
+        fairlead("serve", "--api-keys", "none.json"),
         cwd=quay,
         capture_output=True,
         text=True,
@@ -279,7 +285,7 @@ def test_a_port_that_is_taken_is_told(quay: Path) -> None:
     with served(quay) as (_, client, _said):
         taken = ["--port", str(client.base_url.port)]
         done = subprocess.run(
-            [sys.executable, "-m", "fairlead", "serve", *taken],
+            fairlead("serve", *taken),
             cwd=quay,
             capture_output=True,
             text=True,
@@ -306,7 +312,7 @@ def test_the_console_is_in_the_same_process_and_ends_with_it(quay: Path) -> None
 
 
 def test_the_document_is_printed_or_written(quay: Path) -> None:
-    command = [sys.executable, "-m", "fairlead", "openapi"]
+    command = fairlead("openapi")
     printed = subprocess.run(command, cwd=quay, capture_output=True, text=True, check=True)
     assert json.loads(printed.stdout)["openapi"].startswith("3.1")
     subprocess.run([*command, "--out", "o.json"], cwd=quay, capture_output=True, check=True)
@@ -460,10 +466,8 @@ def test_a_page_whose_name_points_here_does_not_get_in(quay: Path) -> None:
 
 
 def test_keys_are_taken_and_refused_while_it_runs(quay: Path) -> None:
-    keys = [sys.executable, "-m", "fairlead", "keys"]
-
     def key(*arguments: str) -> Any:
-        command = [*keys, *arguments, "--file", "keys.json", "--json"]
+        command = fairlead("keys", *arguments, "--file", "keys.json", "--json")
         return json.loads(subprocess.run(command, cwd=quay, capture_output=True, check=True).stdout)
 
     key("new", "first")

@@ -22,6 +22,8 @@ from httpx_sse import EventSource
 from mcp_types import methods
 from mcp_types.jsonrpc import JSONRPCError
 
+from warm import Warm
+
 PATIENCE = 20.0
 HEAD = "from __future__ import annotations\nimport asyncio, os, sys\nfrom fairlead import App, Context\n"
 
@@ -151,15 +153,16 @@ Serve = Callable[..., Peer]
 
 
 @pytest.fixture(scope="module")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+def serve(tmp_path_factory: pytest.TempPathFactory, warm_python: Warm) -> Iterator[Serve]:
     """Serve an app, given as the source of its module, with options of `mcp --stdio`."""
     started: list[Peer] = []
+    fairlead = warm_python.command(str(Path(sys.executable).with_name("fairlead")))
 
     def start(source: str, *options: str, **settings: Any) -> Peer:
         folder = tmp_path_factory.mktemp("app")
         path = folder / "served.py"
         path.write_text(HEAD + source)
-        command = [sys.executable, "-m", "fairlead", "--app", f"{path}:app", "mcp", "--stdio", *options]
+        command = [*fairlead, "--app", f"{path}:app", "mcp", "--stdio", *options]
         peer = Peer(command, folder / "stderr", **settings)
         started.append(peer)
         return peer

@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import CallToolResult, ElicitResult, TextContent, TextResourceContents
+
+from warm import Warm
 
 ROOT = Path(__file__).parents[3]
 NODE = ROOT / "tests" / "node"
@@ -49,14 +51,17 @@ SEEN = {
 SMOOTH = {"message": "It is smooth.", "fields": {"strokes": 4}}
 
 
-def command(app: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "fairlead", "--app", str(app), "mcp", "--stdio", *options]
+@pytest.fixture(scope="module")
+def command(warm_path: str) -> Callable[..., list[str]]:
+    """What serves an app over stdio."""
+    fairlead = str(shutil.which("fairlead", path=warm_path))
+    return lambda app, *options: [fairlead, "--app", str(app), "mcp", "--stdio", *options]
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url(warm_python: Warm) -> Iterator[str]:
     """Where the workshop is served over HTTP."""
-    with subprocess.Popen([sys.executable, str(WORKSHOP)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(warm_python.command(str(WORKSHOP)), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
@@ -165,7 +170,9 @@ def texts(result: CallToolResult) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_the_official_python_client_can_do_everything(url: str, transport: str, mode: str) -> None:
+async def test_the_official_python_client_can_do_everything(
+    url: str, command: Callable[..., list[str]], transport: str, mode: str
+) -> None:
     first, *rest = command(WORKSHOP, "--include-destructive")
     server = url if transport == "http" else StdioServerParameters(command=first, args=rest)
     told = await Scenario().run(server, mode)
@@ -192,7 +199,9 @@ def node(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("script", ["mcp_sdk_1.mjs", "mcp_client_2.mjs"])
-def test_the_typescript_clients_can_do_everything(url: str, script: str) -> None:
+def test_the_typescript_clients_can_do_everything(
+    url: str, command: Callable[..., list[str]], script: str
+) -> None:
     target = {"command": command(WORKSHOP, "--include-destructive"), "url": url}
     done = node(script, json.dumps(target))
     assert done.returncode == 0, done.stderr
@@ -229,7 +238,9 @@ def inspect(target: list[str], *options: str, home: Path) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("app", [WORKSHOP, TASKBOARD], ids=["workshop", "taskboard"])
-def test_the_inspector_finds_nothing_wrong_with_the_schemas(app: Path, tmp_path: Path) -> None:
+def test_the_inspector_finds_nothing_wrong_with_the_schemas(
+    app: Path, command: Callable[..., list[str]], tmp_path: Path
+) -> None:
     target = command(app, "--include-destructive")
     done = inspect(target, "--method", "tools/list", "--strict", home=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -244,7 +255,9 @@ def test_the_inspector_finds_nothing_wrong_over_http(url: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_inspector_calls_a_tool(url: str, tmp_path: Path, transport: str) -> None:
+def test_the_inspector_calls_a_tool(
+    url: str, command: Callable[..., list[str]], tmp_path: Path, transport: str
+) -> None:
     target = command(WORKSHOP) if transport == "stdio" else [url, "--transport", "http"]
     options = ["--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=40"]
     done = inspect(target, *options, home=tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from warm import Warm
 
 app = App("shop")
 Cli = Callable[..., Any]
+Asked = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @pytest.fixture(autouse=True)
@@ -251,53 +253,57 @@ not_a_server = 1
 '''
 
 
-def asked(project: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+@pytest.fixture
+def asked(project: Path, warm_path: str) -> Asked:
+    """`fairlead` in a project: what comes of it when a client asks for the resources."""
+    fairlead = str(shutil.which("fairlead", path=warm_path))
     request = {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}
-    command = [sys.executable, "-m", "fairlead", *arguments]
-    return subprocess.run(command, cwd=project, input=json.dumps(request).encode(), capture_output=True)
+    return lambda *arguments: subprocess.run(
+        [fairlead, *arguments], cwd=project, input=json.dumps(request).encode(), capture_output=True
+    )
 
 
 def resources(done: subprocess.CompletedProcess[bytes]) -> list[str]:
     return [each["uri"] for each in json.loads(done.stdout)["result"]["resources"]]
 
 
-def test_the_setting_names_the_server_that_is_served(project: Path) -> None:
+def test_the_setting_names_the_server_that_is_served(project: Path, asked: Asked) -> None:
     (project / "shop.py").write_text(OWN)
     (project / "fairlead.toml").write_text('app = "shop:app"\n')
-    assert "shop://hours" not in resources(asked(project, "mcp", "--stdio"))
+    assert "shop://hours" not in resources(asked("mcp", "--stdio"))
     (project / "fairlead.toml").write_text('app = "shop:app"\n[mcp]\nserver = "shop:server"\n')
-    assert "shop://hours" in resources(asked(project, "mcp", "--stdio"))
+    assert "shop://hours" in resources(asked("mcp", "--stdio"))
     # The settings are about the app that they name.
     (project / "app.py").write_text(OWN.replace("shop", "other"))
-    assert "shop://hours" not in resources(asked(project, "--app", "app.py", "mcp", "--stdio"))
+    assert "shop://hours" not in resources(asked("--app", "app.py", "mcp", "--stdio"))
 
 
-def test_a_server_can_be_named(project: Path) -> None:
+def test_a_server_can_be_named(project: Path, asked: Asked) -> None:
     (project / "shop.py").write_text(OWN)
-    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", "shop:server")
+    done = asked("--app", "shop.py", "mcp", "--stdio", "--server", "shop:server")
     assert "shop://hours" in resources(done)
 
 
 @pytest.mark.parametrize("target", ["shop:not_a_server", "shop:none", "nowhere:server", "shop"])
-def test_a_name_that_leads_to_no_server_is_told(project: Path, target: str) -> None:
+def test_a_name_that_leads_to_no_server_is_told(project: Path, asked: Asked, target: str) -> None:
     (project / "shop.py").write_text(OWN)
-    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", target)
+    done = asked("--app", "shop.py", "mcp", "--stdio", "--server", target)
     assert done.returncode == 1
     assert done.stdout == b""
     assert target.encode() in done.stderr
 
 
-def test_what_a_server_of_its_own_shows_is_not_widened(project: Path) -> None:
+def test_what_a_server_of_its_own_shows_is_not_widened(project: Path, asked: Asked) -> None:
     (project / "shop.py").write_text(OWN)
-    done = asked(project, "--app", "shop.py", "mcp", "--stdio", "--server", "shop:server", "--include-local")
+    done = asked("--app", "shop.py", "mcp", "--stdio", "--server", "shop:server", "--include-local")
     assert done.returncode == 2
     assert b"--include-local" in done.stderr
 
 
-def test_installing_names_the_server_of_the_settings(project: Path) -> None:
+def test_installing_names_the_server_of_the_settings(project: Path, asked: Asked) -> None:
     (project / "shop.py").write_text(OWN)
     (project / "fairlead.toml").write_text('app = "shop:app"\n[mcp]\nserver = "shop:server"\n')
-    done = asked(project, "mcp", "install", "--client", "cursor")
+    done = asked("mcp", "install", "--client", "cursor")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()
     assert entry["args"][-2:] == ["--server", "shop:server"]
     served = subprocess.run(
@@ -344,8 +350,8 @@ async def test_the_setting_names_the_server_that_is_served_over_http(project: Pa
     assert "shop://hours" in await offered(project, "serve")
 
 
-def test_serving_tells_a_name_that_leads_to_no_server(project: Path) -> None:
+def test_serving_tells_a_name_that_leads_to_no_server(project: Path, asked: Asked) -> None:
     (project / "shop.py").write_text(OWN)
-    done = asked(project, "--app", "shop.py", "serve", "--port", "0", "--mcp", "shop:nothing")
+    done = asked("--app", "shop.py", "serve", "--port", "0", "--mcp", "shop:nothing")
     assert done.returncode == 1
     assert b"--mcp" in done.stderr

@@ -1,8 +1,12 @@
 """What schemathesis cannot know from a document, told to it."""
 
+import gc
 from typing import Any
 
 import schemathesis
+
+# It ends within seconds, and is through with little of what the collector would look at again and again.
+gc.disable()
 
 
 @schemathesis.hook
