@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from fairlead import App, Context
+from servers import until
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="none")
 
@@ -276,6 +278,26 @@ async def test_a_job_that_comes_while_a_worker_takes_another_has_a_thread_of_its
     await asyncio.sleep(0.005)
     second = asyncio.wrap_future(workers.submit(barrier.wait))
     assert sorted(await asyncio.gather(first, second)) == [0, 1]
+
+
+async def test_the_threads_of_an_app_that_is_forgotten_end() -> None:
+    async def work() -> int:
+        app = App("x")
+
+        @app.action
+        def where() -> int:
+            """Say on which thread."""
+            return threading.get_ident()
+
+        return int((await app.invoke("where")).data)
+
+    worked = await work()
+
+    def ended() -> bool:
+        gc.collect()
+        return worked not in {each.ident for each in threading.enumerate()}
+
+    until(ended, "a thread of nobody is alive")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -1,7 +1,7 @@
 """Worker threads for sync functions, so that they do not hold up the event loop.
 
 Threads are daemons: one that ignores its cancellation cannot keep the program from ending. A thread given up
-on does not count against the limit while it lingers.
+on does not count against the limit while it lingers. Threads whose app is forgotten end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 Job = tuple[Future[Any], Callable[[], Any]]
 
@@ -22,7 +22,7 @@ _ALL: WeakSet[Workers] = WeakSet()
 
 
 class Workers:
-    """At most `limit` threads, made as needed and kept."""
+    """At most `limit` threads, made as needed and kept for as long as somebody keeps this."""
 
     def __init__(self, limit: int = 64) -> None:
         self._most = limit
@@ -32,7 +32,7 @@ class Workers:
     def _begin(self) -> None:
         """Have no threads yet, and nobody who waits for one."""
         self._limit = self._most
-        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
         #: Threads that wait for a job; below zero, the jobs that wait for a thread.
@@ -63,21 +63,16 @@ class Workers:
         if self._idle < 0 and self._threads < self._limit:
             self._threads += 1
             self._idle += 1
-            threading.Thread(target=self._work, name="fairlead-worker", daemon=True).start()
+            threading.Thread(
+                target=_work, args=(ref(self), self._jobs), name="fairlead-worker", daemon=True
+            ).start()
 
-    def _work(self) -> None:
-        while not self._retired():
-            future, function = self._jobs.get()
-            outcome, error = _run(function)
-            # Idle before anybody hears of it: the next call finds this thread and makes no new one.
-            with self._lock:
-                self._idle += 1
-            if error is None:
-                future.set_result(outcome)
-            else:
-                future.set_exception(error)
-            # Nothing of the last job is held while waiting for the next.
-            del future, function, outcome, error
+    def __del__(self) -> None:
+        self._jobs.put(None)
+
+    def _done(self) -> None:
+        with self._lock:
+            self._idle += 1
 
     def _retired(self) -> bool:
         with self._lock:
@@ -85,6 +80,28 @@ class Workers:
             self._threads -= retired
             self._idle -= retired
         return retired
+
+
+def _work(whose: ref[Workers], jobs: SimpleQueue[Job | None]) -> None:
+    """Do jobs. Waiting for one, a thread does not hold on to whom it works for."""
+    while (workers := whose()) is not None and not workers._retired():
+        del workers
+        job = jobs.get()
+        if job is None:
+            jobs.put(None)  # for the next
+            return
+        future, function = job
+        outcome, error = _run(function)
+        # Idle before anybody hears of it: the next call finds this thread and makes no new one.
+        if (workers := whose()) is not None:
+            workers._done()
+        del workers
+        if error is None:
+            future.set_result(outcome)
+        else:
+            future.set_exception(error)
+        # Nothing of the last job is held while waiting for the next.
+        del job, future, function, outcome, error
 
 
 def _begin_again() -> None:
