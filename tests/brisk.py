@@ -8,14 +8,16 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fairlead.store import Store, opening
 
-#: How often uvicorn looks whether it shall end, against its ten times a second.
+#: How much sooner uvicorn looks again whether all is done, when it ends.
 SOONER = 20
 
 #: Opens a store, and makes its tables.
@@ -27,8 +29,11 @@ def hurry() -> None:
     # Else every process of every test compiles all of Fairlead, and pytest all of the tests.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # A test that serves waits for two of its looks.
-    vars(import_module("uvicorn.server"))["asyncio"] = _Sooner()
+    # A test that serves waits for one look whether it shall end, and for another whether all is done.
+    uvicorn = import_module("uvicorn.server")
+    vars(uvicorn)["asyncio"] = _Sooner()
+    uvicorn.Server.should_exit = property(_shall_end, _tell)
+    uvicorn.Server.main_loop = _serve
     # Nothing but the tests of the store is about how tables are made, and those make them.
     vars(opening)["open_at"] = made
     # Reading the certificates of the world takes as long as a whole test, for each client.
@@ -45,6 +50,28 @@ class _Sooner:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / SOONER)
+
+
+def _shall_end(server: Any) -> bool:
+    return bool(vars(server).get("_shall_end"))
+
+
+def _tell(server: Any, end: bool) -> None:
+    vars(server)["_shall_end"] = end
+    if end and (wake := vars(server).get("_wake")):
+        with suppress(RuntimeError):  # it has ended
+            wake()
+
+
+async def _serve(server: Any) -> None:
+    """Serve until it is told to end; left to itself a server looks for that, ten times a second."""
+    told = asyncio.Event()
+    server._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, told.set)
+    for tick in count():
+        if await server.on_tick(tick):
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(told.wait(), 0.1)
 
 
 def made(place: Path | str, *, migrate: bool = True) -> Store:

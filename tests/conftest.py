@@ -63,8 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Some tests wait for what others do, or for a clock: one process more than processors keeps these busy."""
-    return (os.cpu_count() or 1) + 1
+    """Some tests wait for what others do, or for a clock: two processes more than processors keep these busy."""
+    return (os.cpu_count() or 1) + 2
 
 
 # Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would
