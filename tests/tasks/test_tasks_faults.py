@@ -21,7 +21,7 @@ from fairlead import Failure, Kind
 from fairlead.runtime.clock import Clock
 from fairlead.store import Statement, Store, migrate
 from fairlead.store.sqlite import SqliteStore
-from fairlead.tasks import State, Tasks
+from fairlead.tasks import State, Tasks, ledger
 from servers import Postgres
 from tasks.app_under_test import Marks, build
 from tasks.stage import PATIENCE, Process, StartProcess, StartWorker, Where, ended, until
@@ -218,11 +218,36 @@ async def test_no_running_task_is_stolen_when_the_clock_jumps_an_hour(
             for jump in (3600.0, -3600.0):
                 await tasks.get(given[0].id)
                 moved += jump
-                await until(partial(_all_renewed, tasks, [task.id for task in given], app.clock))
+                await until(partial(_all_renewed, tasks, [task.id for task in given]))
             for name in names:
                 marks.leave(f"go-{name}")
             done = await ended(tasks, *given)
     assert {(task.state, task.run) for task in done} == {(State.completed, 1)}
+    await tasks.bus.close()
+
+
+@pytest.mark.parametrize("form", ["postgres", "nats"])
+@pytest.mark.parametrize("off", [-3600.0, 3600.0])
+async def test_what_a_worker_takes_as_its_clock_is_put_right_is_not_its_own_for_an_hour(
+    where: Where, store: Store, tmp_path: Path, off: float
+) -> None:
+    """If it died, nobody else would take that for as long as its clock had been wrong."""
+    moved = off
+    app = build(tmp_path, Clock(wall=lambda: time.time() + moved))
+    marks = Marks(tmp_path)
+    tasks = where.tasks(app, store)
+    async with tasks.worker(lease=20.0):
+        await tasks.submit("hold", {"name": "first"})
+        await marks.seen("held-first")
+        moved = 0.0
+        given = await tasks.submit("hold", {"name": "second"})
+        await marks.seen("held-second")
+        held = await tasks.get(given.id)
+        assert held.lease is not None
+        assert 0 < held.lease - await _time(tasks) <= 20.0
+        for name in ("first", "second"):
+            marks.leave(f"go-{name}")
+        await ended(tasks, given)
     await tasks.bus.close()
 
 
@@ -259,8 +284,13 @@ async def _renewed(tasks: Tasks, ids: list[str], leases: set[float | None]) -> b
     return leases.isdisjoint([(await tasks.get(id)).lease for id in ids])
 
 
-async def _all_renewed(tasks: Tasks, ids: list[str], clock: Clock) -> bool:
-    now = clock.time()
+async def _time(tasks: Tasks) -> float:
+    """What time it is: the database's, where it has a clock."""
+    return await tasks.store.read(ledger.clock) or tasks.app.clock.time()
+
+
+async def _all_renewed(tasks: Tasks, ids: list[str]) -> bool:
+    now = await _time(tasks)
     held = [await tasks.get(id) for id in ids]
     assert {task.run for task in held} == {1}
     return all(task.lease is not None and 0 < task.lease - now < 60 for task in held)

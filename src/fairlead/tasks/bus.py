@@ -47,8 +47,8 @@ class Taken(NamedTuple):
 class Source(Protocol):
     """Where one worker gets its work."""
 
-    #: Seconds that the clock by which tasks are taken is ahead of ours.
-    ahead: float
+    #: The time by which tasks are taken, which is everybody's.
+    wall: Callable[[], float]
 
     async def take(self, size: int) -> list[Taken]:
         """Up to so many tasks. Where there are none it waits for some, and may give none."""
@@ -205,27 +205,23 @@ class DatabaseSource:
         self, store: Store, clock: Clock, queue: str, worker: str, lease: float, look: float
     ) -> None:
         self._store = store
-        self._clock = clock
+        self.wall = clock.time
         self._queue = queue
         self._worker = worker
         self._lease = lease
-        self.ahead = 0.0
         self._look = look
         self._listening = store.listening(ledger.work_topic(queue))
         self._bell = self._listening.__enter__()
 
-    def _wall(self) -> float:
-        return self._clock.time() + self.ahead
-
     async def take(self, size: int) -> list[Taken]:
-        now = self._wall()
+        now = self.wall()
         tasks, late = await self._store.write(
             ledger.taking(self._queue, self._worker, size, now, self._lease)
         )
         if late:
             await self._store.write(lambda tx: ledger.promote(tx, self._queue, now))
         elif not tasks:
-            await self._bell.rung(await idle(self._store, self._queue, self._wall(), self._look))
+            await self._bell.rung(await idle(self._store, self._queue, self.wall(), self._look))
         return [Taken(task) for task in tasks]
 
     def wake(self) -> None:

@@ -318,11 +318,10 @@ class NatsSource:
     ) -> None:
         self._bus = bus
         self._store = store
-        self._clock = clock
+        self.wall = clock.time
         self._queue = queue
         self._worker = worker
         self._lease = lease
-        self.ahead = 0.0
         self._look = look
         self._consumer = f"{bus.scope}_{_token(queue)}"
         self._pull: Any = None
@@ -330,9 +329,6 @@ class NatsSource:
         self._woken = False
         self._closed = False
         self._keeping = asyncio.run_coroutine_threadsafe(self._reconcile(), bus._loop)
-
-    def _wall(self) -> float:
-        return self._clock.time() + self.ahead
 
     async def take(self, size: int) -> list[Taken]:
         try:
@@ -343,13 +339,13 @@ class NatsSource:
     async def _taken(self, size: int) -> list[Taken]:
         permits = await self._bus.call(self._fetch(size, _GLANCE))
         if not permits:
-            wait = await idle(self._store, self._queue, self._wall(), self._look)
+            wait = await idle(self._store, self._queue, self.wall(), self._look)
             if wait > 0:
                 permits = await self._bus.call(self._fetch(size, wait))
         # Without a permit something may still be due now; with one, another may have taken what it was for.
         tasks = await self._store.write(
             lambda tx: ledger.take(
-                tx, self._queue, self._worker, len(permits) or size, self._wall(), self._lease
+                tx, self._queue, self._worker, len(permits) or size, self.wall(), self._lease
             )
         )
         spare = permits[len(tasks) :]
@@ -416,7 +412,7 @@ class NatsSource:
         while True:
             try:
                 await asyncio.sleep(_RECONCILE)
-                before = self._wall() - _SETTLED
+                before = self.wall() - _SETTLED
                 ready = await asyncio.wrap_future(
                     self._store.submit(
                         lambda tx, before=before: ledger.ready_since(tx, self._queue, before, _MADE_UP),  # type: ignore[misc]

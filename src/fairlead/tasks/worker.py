@@ -47,10 +47,10 @@ DELTAS: Final = 86_400.0
 _PRUNE: Final = 60.0
 #: A clock that jumps by more than this many seconds says nothing about who is alive.
 _JUMP: Final = 2.0
-#: Seconds by which our clock may differ from the database's before that one counts.
-_AGREE: Final = 1.0
-#: Seconds after which the two are compared again.
-_COMPARE: Final = 60.0
+#: Seconds that the database may take to say what time it is.
+_PROMPT: Final = 1.0
+#: Seconds after which it is asked again.
+_ASK: Final = 60.0
 #: Seconds before what a lost worker had is tried again, times the attempts so far.
 _PAUSE: Final = 1.0
 #: Seconds that a run has after its deadline to write down what it said: its own worker ends it in that time.
@@ -97,10 +97,10 @@ class Worker:
         self._source: Source | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
-        #: When it last looked after what it holds, by the clock on the wall and by the steady one.
-        self._looked: tuple[float, float] | None = None
-        #: Seconds that the database's clock is ahead of ours.
-        self._ahead = 0.0
+        #: When it last looked after what it holds: by our clock, by the one that counts, and by the steady one.
+        self._looked: tuple[float, float, float] | None = None
+        #: What time the database had, and when that was by the steady clock.
+        self._told: tuple[float, float] | None = None
         self._freed = asyncio.Event()
 
     @property
@@ -150,7 +150,8 @@ class Worker:
     async def _take(self) -> None:
         if self._source is None:
             self._source = self._bus.source(self.queue, self.id, self._lease, self._look)
-        await self._compare_clocks()
+            self._source.wall = self._wall
+        await self._ask_the_time()
         while True:
             room = self._concurrency - len(self._running)
             if room <= 0:
@@ -169,21 +170,21 @@ class Worker:
                         await self._hand_back(Held(task.id, task.run, self.id), token)
                 raise
 
-    async def _compare_clocks(self) -> None:
-        """Go by the database's clock where ours differs: leases and what is due are everybody's."""
-        before = self._clock.time()
+    async def _ask_the_time(self) -> None:
+        """Go by the database's clock: leases and what is due are everybody's, whatever clock a machine has."""
+        before, asked = self._clock.time(), self._clock.monotonic()
         theirs = await self._store.read(ledger.clock)
-        after = self._clock.time()
+        after, answered = self._clock.time(), self._clock.monotonic()
         # A clock that stands still is a test's, which moves it by hand.
-        if theirs is None or not 0 < after - before < _AGREE:
-            return
-        ahead = theirs - (before + after) / 2
-        self._ahead = ahead if abs(ahead) > _AGREE else 0.0
-        if self._source is not None:
-            self._source.ahead = self._ahead
+        if theirs is not None and before != after and answered - asked < _PROMPT:
+            self._told = theirs, (asked + answered) / 2
 
     def _wall(self) -> float:
-        return self._clock.time() + self._ahead
+        """What time it is, by a clock that nobody sets where the database has one."""
+        if self._told is None:
+            return self._clock.time()
+        theirs, then = self._told
+        return theirs + self._clock.monotonic() - then
 
     def _begin(self, task: Task, token: Any) -> None:
         key = (task.id, task.run)
@@ -335,18 +336,23 @@ class Worker:
 
     async def _keep(self) -> None:
         """Renew leases, take back lost ones, end what is overdue, forget what is old."""
-        doubt = pruned = compared = self.app.clock.monotonic()
-        wall, steady = self._looked or (self._wall(), pruned)
+        doubt = pruned = asked = self.app.clock.monotonic()
+        ours, wall, steady = self._looked or (self._clock.time(), self._wall(), pruned)
         while True:
-            if steady >= compared:
-                compared = steady + _COMPARE
-                await self._compare_clocks()
+            if steady >= asked:
+                asked = steady + _ASK
+                await self._ask_the_time()
             await self._rest()
-            now, then = self._wall(), self.app.clock.monotonic()
-            if abs((now - wall) - (then - steady)) > _JUMP or then - steady > self._lease:
-                # The clock was moved, or the store was away: others get the time to renew what they hold.
+            before, then = ours, self.app.clock.monotonic()
+            ours, passed = self._clock.time(), then - steady
+            moved = abs(ours - before - passed) > _JUMP
+            if moved:  # or the machine slept
+                await self._ask_the_time()
+            now = self._wall()
+            if moved or abs(now - wall - passed) > _JUMP or passed > self._lease:
+                # A clock was moved, or the store was away: others get the time to renew what they hold.
                 doubt = then + self._lease
-            wall, steady = self._looked = now, then
+            self._looked = ours, wall, steady = ours, now, then
             if self._runs:
                 held = [run.held for run in self._runs.values()]
                 kept = await self._write(
