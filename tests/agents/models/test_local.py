@@ -278,6 +278,25 @@ async def test_leaving_while_weights_are_loaded_leaves_nothing_behind() -> None:
     assert not any(tuning.context == 256 for _, _, tuning, _ in engine._seats)
 
 
+FREED_AT_ONCE = """
+import os, sys
+from pathlib import Path
+from fairlead.agents.models import Weights
+from fairlead.agents.models.engine import Tuning, hold, release
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # each thread waits for the others
+for _ in range(6):
+    release(hold(Weights(Path(sys.argv[1])).get("minilm"), Tuning(context=256)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="there is no choice of processors here")
+def test_weights_that_are_freed_as_soon_as_they_are_loaded_do_not_hold_up_the_process() -> None:
+    """The engine waited for a loop that had missed its end, with the lock without which no Python runs."""
+    done = subprocess.run([sys.executable, "-c", FREED_AT_ONCE, str(FOLDER)], timeout=50)
+    assert done.returncode == 0
+
+
 async def test_nobody_else_on_the_machine_can_use_it(models: Models) -> None:
     model = models.resolve("local/smollm2")
     await model.reply(asking("Hi"))

@@ -139,12 +139,16 @@ def _load(weight: Weight, tuning: Tuning) -> Engine:
     params.port = 0
     params.api_keys = [key.reveal()]
     params.verbosity = _CHATTY if tuning.log else _SILENT
+    params.endpoint_metrics = True
     if weight.about.embedding:
         params.embedding = True
         # A text is taken in at once, so that all of it must fit.
         params.n_batch = params.n_ubatch = window
     try:
         server = xllamacpp.Server(params)
+        # It says that it is ready before its loop runs. Freed in between it would wait for that loop for ever, and this
+        # whole process with it. What it counts is told by the loop.
+        server.handle_metrics()
     except Exception as exc:
         words = f"llama.cpp cannot load the weights {weight.name!r}. Set FAIRLEAD_LOCAL_LOG=1 to see why."
         raise Failure(Kind.unavailable, words) from exc
