@@ -47,6 +47,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 hurry()
 
+#: Begun late, they would keep one process busy when the others have nothing left to do.
+LONGEST = (
+    "test_chaos",
+    "test_gateway_fleet",
+    "test_gateway_openapi",
+    "test_openapi_schemathesis",
+    "test_pipelines_examples",
+    "test_project_init",
+    "test_tasks_nats",
+)
 Running = TypeVar("Running", Postgres, Nats, NatsCluster)
 
 
@@ -59,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chance = random.Random(seed)
         files: defaultdict[Path, float] = defaultdict(chance.random)
         items.sort(key=lambda item: (files[item.path], chance.random()))
+    else:
+        items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)
