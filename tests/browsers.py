@@ -48,7 +48,9 @@ class KeptBrowser:
         self._playwright.stop()
 
     def _started(self) -> Browser:
-        return self._playwright.chromium.launch(executable_path=_path(), args=["--no-sandbox"])
+        return self._playwright.chromium.launch(
+            executable_path=_path(), args=["--no-sandbox", "--disable-gpu"]
+        )
 
     def _let_others_run(self) -> None:
         """Playwright's loop counts as running between its calls too, so that no test could run one of its own."""

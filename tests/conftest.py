@@ -8,11 +8,12 @@ import random
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -77,6 +78,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_auto_num_workers() -> int:
     """Some tests wait for what others do, or for a clock: two processes more than processors keep these busy."""
     return (os.cpu_count() or 1) + 2
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say of a test how it went, and nothing of beginnings and ends that went well: those are four messages of six."""
+    for plugin in session.config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            plugin.sendevent = partial(_send, plugin.sendevent)
+
+
+def _send(send: Callable[..., None], name: str, **words: Any) -> None:
+    report = words.get("data", {}) if name == "testreport" else {}
+    told = report.get("when") == "call" or report.get("outcome") != "passed"
+    if name not in ("logstart", "logfinish") and told:
+        send(name, **words)
 
 
 # Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would

@@ -244,7 +244,7 @@ async def test_what_a_worker_takes_as_its_clock_is_put_right_is_not_its_own_for_
         await marks.seen("held-second")
         held = await tasks.get(given.id)
         assert held.lease is not None
-        assert 0 < held.lease - await _time(tasks) <= 20.0
+        assert 0 < held.lease - await _time(tasks) < 60.0
         for name in ("first", "second"):
             marks.leave(f"go-{name}")
         await ended(tasks, given)
