@@ -47,6 +47,10 @@ DELTAS: Final = 86_400.0
 _PRUNE: Final = 60.0
 #: A clock that jumps by more than this many seconds says nothing about who is alive.
 _JUMP: Final = 2.0
+#: Seconds by which our clock may differ from the database's before that one counts.
+_AGREE: Final = 1.0
+#: Seconds between two looks at clocks that count as one.
+_AT_ONCE: Final = 0.0001
 #: Seconds that the database may take to say what time it is.
 _PROMPT: Final = 1.0
 #: Seconds after which it is asked again.
@@ -99,7 +103,7 @@ class Worker:
         self._stopping = False
         #: When it last looked after what it holds: by our clock, by the one that counts, and by the steady one.
         self._looked: tuple[float, float, float] | None = None
-        #: What time the database had, and when that was by the steady clock.
+        #: What time it was, and when that was by the steady clock.
         self._told: tuple[float, float] | None = None
         self._freed = asyncio.Event()
 
@@ -172,19 +176,30 @@ class Worker:
 
     async def _ask_the_time(self) -> None:
         """Go by the database's clock: leases and what is due are everybody's, whatever clock a machine has."""
-        before, asked = self._clock.time(), self._clock.monotonic()
+        before, asked = self._moment()
         theirs = await self._store.read(ledger.clock)
-        after, answered = self._clock.time(), self._clock.monotonic()
+        after, answered = self._moment()
         # A clock that stands still is a test's, which moves it by hand.
-        if theirs is not None and before != after and answered - asked < _PROMPT:
-            self._told = theirs, (asked + answered) / 2
+        if theirs is None or before == after or answered - asked > _PROMPT:
+            return
+        # Where the two agree, ours is as good, and that of those who submit here: an answer takes its time.
+        agree = abs(theirs - (before + after) / 2) < _AGREE
+        self._told = (after, answered) if agree else (theirs, (asked + answered) / 2)
+
+    def _moment(self) -> tuple[float, float]:
+        """What time it is by our clock and by the steady one, at once: another thread may come in between."""
+        for _ in range(10):
+            steady, ours = self._clock.monotonic(), self._clock.time()
+            if self._clock.monotonic() - steady < _AT_ONCE:
+                break
+        return ours, steady
 
     def _wall(self) -> float:
         """What time it is, by a clock that nobody sets where the database has one."""
         if self._told is None:
             return self._clock.time()
-        theirs, then = self._told
-        return theirs + self._clock.monotonic() - then
+        told, then = self._told
+        return told + self._clock.monotonic() - then
 
     def _begin(self, task: Task, token: Any) -> None:
         key = (task.id, task.run)
