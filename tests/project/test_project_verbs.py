@@ -66,6 +66,12 @@ def test_diff_compares_with_a_revision(run: Run, project: Path) -> None:
 
 
 def test_a_revision_with_links_out_of_it_can_be_compared(run: Run, project: Path) -> None:
+    # It tells of actions only if the link to the app's own file is there, and the one away is not.
+    (project / "app.py").rename(project / "real.py")
+    (project / "app.py").symlink_to("real.py")
+    (project / "real.py").write_text(
+        f"import os\nassert not os.path.lexists('away')\n{(project / 'real.py').read_text()}"
+    )
     (project / "away").symlink_to("/etc/hostname")
     git(project, "init", "--quiet")
     git(project, "add", "-A")
