@@ -100,9 +100,13 @@ class Helper:
     def run(self) -> None:
         """Serve until the host says so, or goes away."""
         while True:
-            word, passed, _flags, _address = self._control.recvmsg(
-                1, _socket.CMSG_SPACE(8), _socket.MSG_CMSG_CLOEXEC
-            )
+            try:
+                word, passed, _flags, _address = self._control.recvmsg(
+                    1, _socket.CMSG_SPACE(8), _socket.MSG_CMSG_CLOEXEC
+                )
+            except OSError:  # the plugin closed it; the host sees that, too, tells its caller and ends us
+                SimpleQueue[None]().get()
+                return
             if word == frames.QUIT:
                 os._exit(0)
             if not word or not passed:
