@@ -100,7 +100,6 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -213,7 +212,7 @@ def nats_cluster() -> Iterator[NatsCluster]:
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Warm]:
     """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time."""
-    kept = Warm(Path(__file__).with_name("warm_python.py"), "-W", "error")
+    kept = Warm.python = Warm(Path(__file__).with_name("warm_python.py"), "-W", "error")
     yield kept
     kept.close()
 

@@ -28,7 +28,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 STAND_IN = str(Path(__file__).with_name("warm_stand_in.py"))
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -39,6 +39,9 @@ Main = Callable[[list[str]], object]
 
 class Warm:
     """A program of which copies are started until this is closed."""
+
+    #: That of the fixture `warm_python`, for functions that no fixture is given to.
+    python: ClassVar[Warm]
 
     def __init__(self, program: Path, *options: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="warm")

@@ -26,22 +26,14 @@ let main : !Ticket -> !{ n: int } = plumb(input, output) {
 """
 
 
-class Started:
-    """How `fairlead` is started. A fixture cannot be asked for by helpers, so it leaves the warm Python here."""
-
-    warm: Warm
-
-
-@pytest.fixture(autouse=True)
-def _warm(warm_python: Warm) -> None:
-    Started.warm = warm_python
+pytestmark = pytest.mark.usefixtures("warm_python")
 
 
 def plumb(
     *arguments: str, stdin: str = "", cwd: Path | None = None, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        Started.warm.command(FAIRLEAD, "plumb", *arguments),
+        Warm.python.command(FAIRLEAD, "plumb", *arguments),
         input=stdin,
         capture_output=True,
         text=True,

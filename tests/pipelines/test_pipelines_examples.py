@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from warm import Warm
+
+pytestmark = pytest.mark.usefixtures("warm_python")
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
 MODELS = Path(os.environ.get("FAIRLEAD_MODELS") or Path(__file__).parents[2] / ".venv" / "models")
 INPUTS = {"triage": "tickets.jsonl", "debate": "proposals.jsonl", "documents": "questions.jsonl"}
@@ -34,18 +38,9 @@ def plumb(folder: Path, *options: str, model: str = "script/answers") -> "subpro
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environ |= {"FAIRLEAD_LOCAL_SERVER": "off", "FAIRLEAD_LOCAL_THREADS": "1", "FAIRLEAD_MODELS": str(MODELS)}
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "fairlead",
-            "plumb",
-            "run",
-            f"{name}.plumb",
-            "--model",
-            model,
-            *words,
-            *options,
-        ],
+        Warm.python.command(
+            "-m", "fairlead", "plumb", "run", f"{name}.plumb", "--model", model, *words, *options
+        ),
         cwd=folder,
         input=(folder / INPUTS[name]).read_text(),
         capture_output=True,
@@ -86,16 +81,15 @@ def test_an_example_runs_with_its_script(example: Path) -> None:
 
 def test_an_example_is_formatted(example: Path) -> None:
     name = f"{example.name}.plumb"
-    done = subprocess.run(
-        [sys.executable, "-m", "fairlead", "plumb", "fmt", "--check", name], cwd=example, check=False
-    )
+    command = Warm.python.command("-m", "fairlead", "plumb", "fmt", "--check", name)
+    done = subprocess.run(command, cwd=example, check=False)
     assert done.returncode == 0
 
 
 def test_an_example_is_recorded_and_replayed(example: Path) -> None:
     assert plumb(example, "--record", f"{example.name}.rec.jsonl").returncode == 0
     shutil.rmtree(example / "answers")
-    command = [sys.executable, "-m", "fairlead", "plumb", "test", f"{example.name}.plumb"]
+    command = Warm.python.command("-m", "fairlead", "plumb", "test", f"{example.name}.plumb")
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=example, capture_output=True, text=True, env=environ, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

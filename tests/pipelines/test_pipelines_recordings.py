@@ -2,10 +2,13 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from warm import Warm
+
+pytestmark = pytest.mark.usefixtures("warm_python")
 
 TRIAGE = """
 type Triage = { urgency: int, complete: bool }
@@ -20,7 +23,7 @@ let main : !string -> !int = plumb(input, output) {
 
 def plumb(folder: Path, *words: str, given: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "fairlead", "plumb", *words],
+        Warm.python.command("-m", "fairlead", "plumb", *words),
         cwd=folder,
         input=given,
         capture_output=True,
