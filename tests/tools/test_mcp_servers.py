@@ -562,7 +562,7 @@ async def test_our_own_app_over_http(warm_python: Warm) -> None:
         assert await ask(app, "workshop_add", {"a": 40}) == {"total": 42}
         assert await ask(app, "workshop_paint") == "blue"
         process.kill()
-        process.wait()
+        until(lambda: not _listens(url), "the server that was killed listens")
         assert await code_of(app, "workshop_add", {"a": 1}) == "mcp_transport_error"
         assert await code_of(app, "workshop_add", {"a": 1}) == "mcp_disconnected"
         await server.close()
