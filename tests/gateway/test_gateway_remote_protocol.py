@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import beeos_sdk as sdk
 import httpx
+import psycopg
 import pytest
 
 from fairlead import App, agents
@@ -17,9 +20,13 @@ from fairlead.gateway.agents import own_agents
 from fairlead.gateway.registration import CONFIRMED, SLACK
 from fairlead.gateway.remote_reaper import reap
 from fairlead.tasks import ledger
-from gateway.site_under_test import OWNER, PATIENCE, SCOPED, STRANGER, Site, serving
+from gateway.site_under_test import OWNER, PATIENCE, SCOPED, STRANGER, Site, add_keys, build, serving
+from servers import until
 
 LEASE = 30.0
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 AUTH = {"Authorization": f"Bearer {OWNER}"}
 
 
@@ -202,6 +209,32 @@ def test_a_read_that_still_waits_when_its_registration_ends_takes_nothing(
     assert (refused.status_code, refused.json()["error"]["metadata"]["reason"]) == (409, "fenced")
     assert agent.call("deliveries/read", blockMs=0).status_code == 409
     assert status(site, id)[0] == "queued"
+
+
+def test_a_word_that_crosses_the_end_of_its_registration_does_not_renew_it(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    app = build(postgres_url, tmp_path)
+    add_keys(app)
+    with (
+        closing(app.store),
+        serving(app.http()) as url,
+        Site(url, tmp_path).raw() as client,
+        closing(psycopg.connect(postgres_url)) as holder,
+        closing(psycopg.connect(postgres_url, autocommit=True)) as observer,
+        ThreadPoolExecutor(2) as beside,
+    ):
+        agent = Agent(client)
+        holder.execute("SELECT 1 FROM agents FOR UPDATE")
+        asked = []
+        # Both are stopped in the middle, and go on in this order.
+        for word in ("unregister", "heartbeat"):
+            asked.append(beside.submit(agent.call, word))
+            until(lambda: observer.execute(_WAITING).fetchone() == (len(asked),), f"{word} does not wait")
+        holder.rollback()
+        assert [each.result(PATIENCE).status_code for each in asked] == [200, 409]
+        offline = client.post("/agents/far/invoke", json={"message": "hello", "timeout_ms": 100})
+        assert (offline.status_code, offline.json()["error"]["message"]) == (503, "agent is offline")
 
 
 def test_others_cannot_speak_for_an_agent(site: Site, client: httpx.Client) -> None:

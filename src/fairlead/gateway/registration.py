@@ -90,30 +90,36 @@ class Registration:
         Raises:
             Conflict: another has registered the agent since, or nobody has.
         """
-        about = self._about(tx)
-        seconds = float(about["leaseSeconds"])
-        until = now if draining else now + seconds
-        if not tx.run(SQL.keep, id=self.agent, owner=self.owner, epoch=self.epoch, lease=until):
-            raise fenced(self.agent)
+        known = self._known(tx)
+        seconds = float(loads(known)["leaseSeconds"])
+        self._set(tx, known, known, now if draining else now + seconds)
         return seconds
 
     def end(self, tx: Tx, now: float) -> None:
         """Nothing that comes under this lease counts any more: not even a read that still waits. Raises Conflict."""
-        about = self._about(tx)
+        known = self._known(tx)
+        about = loads(known)
         del about["lease"]
-        tx.run(SQL.end, id=self.agent, epoch=self.epoch, lease=now, about=dumps(about))
+        self._set(tx, known, dumps(about), now)
         tx.tell(ledger.worker_topic(self.worker))
 
     def check(self, tx: Tx) -> float:
         """The seconds of the lease. Raises Conflict, as `keep`."""
-        return float(self._about(tx)["leaseSeconds"])
+        return float(loads(self._known(tx))["leaseSeconds"])
 
-    def _about(self, tx: Tx) -> dict[str, Any]:
+    def _known(self, tx: Tx) -> str:
+        """What is kept of it, as it is written."""
         row = tx.one(SQL.registered, id=self.agent, owner=self.owner, epoch=self.epoch)
-        about: dict[str, Any] = {} if row is None else loads(row[0])
-        if self.lease != f"{self.epoch}-{about.get('lease')}":
+        if row is None or self.lease != f"{self.epoch}-{loads(row[0]).get('lease')}":
             raise fenced(self.agent)
-        return about
+        known: str = row[0]
+        return known
+
+    def _set(self, tx: Tx, known: str, about: str, lease: float) -> None:
+        """Write it, if it is still as it was read: another may have ended or replaced it since."""
+        row = {"id": self.agent, "owner": self.owner, "epoch": self.epoch, "known": known}
+        if not tx.run(SQL.set_registered, **row, about=about, lease=lease):
+            raise fenced(self.agent)
 
 
 def fenced(agent: str) -> Conflict:

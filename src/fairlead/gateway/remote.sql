@@ -12,11 +12,9 @@ SELECT owner, about FROM agents WHERE id = :id
 -- previous (postgres)
 SELECT owner, about FROM agents WHERE id = :id FOR UPDATE
 
--- keep
-UPDATE agents SET lease = :lease WHERE id = :id AND owner = :owner AND epoch = :epoch AND instance IS NOT NULL
-
--- end
-UPDATE agents SET lease = :lease, about = :about WHERE id = :id AND epoch = :epoch
+-- set_registered
+UPDATE agents SET lease = :lease, about = :about
+WHERE id = :id AND owner = :owner AND epoch = :epoch AND instance IS NOT NULL AND about = :known
 
 -- registered
 SELECT about FROM agents WHERE id = :id AND owner = :owner AND epoch = :epoch AND instance IS NOT NULL
