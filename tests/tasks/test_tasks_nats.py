@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -194,6 +195,31 @@ async def test_a_delta_is_kept_once_though_what_was_said_with_it_had_to_wait_for
     text = "".join(event.data["data"] for event in told if event.type == "delta")
     assert text == "0 1 2 "
     assert [event.type for event in told].count("progress") == 3
+
+
+@pytest.mark.timeout(180)
+async def test_connections_that_came_to_nothing_while_a_server_was_away_are_closed(
+    app: App, own: Where, own_nats: Nats
+) -> None:
+    store = own.open()
+    tasks = own.tasks(app, store)
+    called = asyncio.Semaphore(0)
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.release()
+        writer.close()
+
+    await asyncio.to_thread(own_nats.kill)
+    async with await asyncio.start_server(hang_up, "127.0.0.1", own_nats.port), asyncio.timeout(PATIENCE):
+        for _ in range(3):
+            await called.acquire()
+    await asyncio.to_thread(own_nats.start)
+    task = await tasks.submit("add", {"a": 1, "b": 1})
+    async with tasks.worker():
+        assert (await tasks.wait(task.id, PATIENCE)).state is State.completed
+    gc.collect()  # one that was left open is told of as a warning
+    await tasks.bus.close()
+    store.close()
 
 
 @pytest.mark.timeout(240)

@@ -45,6 +45,8 @@ _WAKE: Final = "fairlead.wake"
 _APART: Final = ledger.work_topic(ledger.APART)
 #: Seconds to wait for a server, at first and whenever it is away.
 _PATIENCE: Final = 30.0
+#: Seconds between two pings. A server that answers none of three is left for another.
+_PING: Final = 4
 #: Seconds for a server to say that it has kept a message.
 _ANSWER: Final = 5.0
 #: Seconds between two counts of messages and rows, and how old a row is that should have its message.
@@ -193,7 +195,8 @@ class NatsBus:
     async def _connect(self) -> tuple[Client, JetStreamContext]:
         try:
             import nats.errors
-            from nats.aio.client import Client
+
+            from fairlead.tasks.nats_client import NatsClient
         except ImportError as exc:
             words = "The bus needs nats-py, which is not installed: pip install 'fairlead[nats]'."
             raise Failure(Kind.misconfigured, words, cause=exc) from exc
@@ -207,7 +210,7 @@ class NatsBus:
 
         end = self._loop.time() + _PATIENCE
         while True:
-            client = Client()
+            client = NatsClient()
             try:
                 # Without an end of ours it would try for ever.
                 async with asyncio.timeout_at(end):
@@ -217,7 +220,7 @@ class NatsBus:
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it takes parts of a second
                         connect_timeout=3,
-                        ping_interval=10,
+                        ping_interval=_PING,
                         reconnected_cb=again,
                         error_cb=quiet,
                     )
