@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,11 @@ def results(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+ENDS_LATE = """
+import atexit, pathlib, time
+atexit.register(pathlib.Path("ended").touch)
+atexit.register(time.sleep, 0.3)
+"""
 EXPECTED = {
     "triage": [
         {"team": "billing", "urgency": 4, "summary": "Paid twice in March."},
@@ -95,10 +101,25 @@ def test_an_example_is_recorded_and_replayed(example: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_run_that_fails_waits_for_the_server_of_its_tools_to_end(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    shutil.copytree(EXAMPLES / "documents", folder)
+    program, server = folder / "documents.plumb", folder / "glossary.py"
+    program.write_text(re.sub(r" calls: \d+", " calls: 2", program.read_text()))
+    server.write_text(ENDS_LATE + server.read_text())
+    done = plumb(folder)
+    assert [json.loads(line)["error"] for line in done.stderr.splitlines()] == ["budget_exceeded"]
+    assert (folder / "ended").exists()
+
+
 @pytest.mark.timeout(300)
 def test_an_example_runs_on_the_small_model(example: Path) -> None:
     if not (MODELS / "smollm2.gguf").exists():
         pytest.fail(f"smollm2 is not in {MODELS}. Get it: fairlead models pull smollm2")
+    # It says little, and is asked less often: what it says is of the same form.
+    program = example / f"{example.name}.plumb"
+    shorter = re.sub(r"max_tokens: \d+", "max_tokens: 60", program.read_text())
+    program.write_text(re.sub(r"calls: \d+", "calls: 3", shorter))
     done = plumb(example, model="local")
     for result in results(done):
         assert set(result) == KEYS[example.name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 Batch = list[Any]
@@ -30,6 +30,8 @@ class Network:
         self._done: asyncio.Future[None] | None = None
         self._checking = False
         self._ended = False
+        #: What sees to the end of programs and servers that tasks have started.
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def inlet(self, name: str) -> Inlet:
         """A new channel."""
@@ -94,6 +96,15 @@ class Network:
             task.cancel()
         if left:
             await asyncio.gather(*left, return_exceptions=True)
+        if self._leaving:
+            await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def leave(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Have something done to its end, also when the task that waits for it is ended: nothing is left of a run."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        return asyncio.shield(task)
 
     def rest(self) -> None:
         """A task waits, or is over."""

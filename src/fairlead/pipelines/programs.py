@@ -53,10 +53,7 @@ class Program:
                 await self._feed(child, place.inlets["input"], hearing)
                 await self._last_words(child, hearing, noting)
             finally:
-                for task in (hearing, noting):
-                    task.cancel()
-                await asyncio.gather(hearing, noting, return_exceptions=True)
-                await _end(child)
+                await place.network.leave(_end(child, hearing, noting))
         finally:
             self._await_answers(0, begin=False)
             self._idle()
@@ -214,8 +211,11 @@ class Program:
             self._place.network.rest()
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
+async def _end(child: asyncio.subprocess.Process, *listening: asyncio.Task[None]) -> None:
     """End a program and all that it started."""
+    for task in listening:
+        task.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
     if child.returncode is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -87,13 +87,16 @@ class Talker:
         finally:
             self._over = True
             try:
-                if self._agent is not None:
-                    await self._agent.close()
+                await place.network.leave(self._leave())
             finally:
-                try:
-                    await self._desk.close()
-                finally:
-                    place.close()
+                place.close()
+
+    async def _leave(self) -> None:
+        try:
+            if self._agent is not None:
+                await self._agent.close()
+        finally:
+            await self._desk.close()
 
     async def _answer(self) -> None:
         place, inlet = self._place, self._place.inlets["input"]
