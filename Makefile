@@ -54,7 +54,7 @@ $(MODELS)/.ready: $(READY)
 
 test: $(READY) $(NODE) $(MODELS)/.ready
 	@tests/needs.sh
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
+	@$(BIN)/python -m pytest --processes auto $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
 lint: $(READY)
 	@$(BIN)/ruff format --check .

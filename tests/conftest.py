@@ -8,18 +8,19 @@ import random
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from abreast import add_option
+from abreast import pytest_runtestloop as pytest_runtestloop
 from brisk import hurry
 from databases import Databases
 from fairlead.store import Store
@@ -48,20 +49,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 hurry()
 
-#: Begun late, they would keep one process busy when the others have nothing left to do.
+#: The longest first. Begun late, they would keep one process busy when the others have nothing left to do.
 LONGEST = (
-    "test_chaos",
-    "test_gateway_fleet",
-    "test_gateway_openapi",
-    "test_openapi_schemathesis",
-    "test_pipelines_examples",
-    "test_project_init",
-    "test_tasks_nats",
+    *("test_tasks_running", "test_chaos", "test_gateway_openapi", "test_pipelines_examples"),
+    *("test_project_init", "test_tasks_nats", "test_local", "test_gateway_fleet", "test_http_hosts"),
+    *("test_docs", "test_console_page", "test_console_chat", "test_console_dev"),
+    *("test_openapi_schemathesis", "test_client_ts", "test_store_idempotency", "test_sandbox"),
+    *("test_first_walk", "test_tasks_faults", "test_mcp_servers", "test_shell"),
 )
 Running = TypeVar("Running", Postgres, Nats, NatsCluster)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
     parser.addoption("--shuffle", metavar="SEED", help="Run files, and the tests in each, in another order.")
 
 
@@ -71,27 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         files: defaultdict[Path, float] = defaultdict(chance.random)
         items.sort(key=lambda item: (files[item.path], chance.random()))
     else:
-        items.sort(key=lambda item: item.path.stem not in LONGEST)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Some tests wait for what others do, or for a clock: two processes more than processors keep these busy."""
-    return (os.cpu_count() or 1) + 2
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say of a test how it went, and nothing of beginnings and ends that went well: those are four messages of six."""
-    for plugin in session.config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "WorkerInteractor":
-            plugin.sendevent = partial(_send, plugin.sendevent)
-
-
-def _send(send: Callable[..., None], name: str, **words: Any) -> None:
-    report = words.get("data", {}) if name == "testreport" else {}
-    told = report.get("when") == "call" or report.get("outcome") != "passed"
-    if name not in ("logstart", "logfinish") and told:
-        send(name, **words)
+        places = {stem: place for place, stem in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 # Modules and tests stay to the end: a collector that looks through all of them takes a second each time, and it would

@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -353,12 +354,17 @@ def _alive(pid: int) -> bool:
 
 #: Below those that the system gives to who asks for any: else another's server could come between, and answer for ours.
 _PORTS: Final = range(12_000, 32_000)
-_next_port = count(os.getpid() * 97)
+
+
+@cache
+def _numbers(pid: int) -> Iterator[int]:
+    """Where this process looks next; others, and its copies, look elsewhere."""
+    return count(pid * 97)
 
 
 def free_port() -> int:
-    """A port of this machine that nobody has. Other test processes begin to look elsewhere."""
-    for number in _next_port:
+    """A port of this machine that nobody has."""
+    for number in _numbers(os.getpid()):
         port = _PORTS[number % len(_PORTS)]
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -65,7 +65,7 @@ def commands(page: Path) -> Iterator[Command]:
 
 
 #: Plugins that the docs do not speak of, and that take a third of the time in which pytest starts.
-UNUSED = "-p no:hypothesispytest -p no:xdist -p no:xdist.looponfail"
+UNUSED = "-p no:hypothesispytest"
 
 
 def surroundings(**more: str) -> dict[str, str]:

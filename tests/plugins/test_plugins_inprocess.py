@@ -12,7 +12,8 @@ import pytest
 from fairlead.failures import Failure, Kind
 from fairlead.plugins import inprocess
 from fairlead.plugins.inprocess import InProcessRunner
-from plugins.native_kit import ANN, Answering, helpers
+from plugins.installed_kit import own_helpers
+from plugins.native_kit import ANN, Answering
 
 Make = Callable[..., InProcessRunner]
 
@@ -22,9 +23,9 @@ async def invoke(runner: InProcessRunner, id: str, payload: str = "", timeout: f
 
 
 async def test_no_process_is_started(in_process_runner: Make, toy: Path) -> None:
-    before = helpers()
+    before = own_helpers()
     assert await invoke(in_process_runner(toy), "raw", "here") == "here"
-    assert helpers() <= before
+    assert own_helpers() <= before
 
 
 async def test_a_thread_can_call_without_the_loop(in_process_runner: Make, toy: Path) -> None:

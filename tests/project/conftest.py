@@ -83,7 +83,6 @@ HIDDEN = (
     "VIRTUAL_ENV",
     "PIP_FIND_LINKS",
     "PYTEST_ADDOPTS",
-    "PYTEST_XDIST_WORKER",
 )
 
 

@@ -36,7 +36,7 @@ def in_project(
     folder: Path, *command: str | Path, path: Path | str = COMMANDS
 ) -> subprocess.CompletedProcess[str]:
     """A command as someone types it in the project, with an environment's programs."""
-    hidden = ("PYTHONPATH", "FAIRLEAD_APP", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
+    hidden = ("PYTHONPATH", "FAIRLEAD_APP", "PYTEST_ADDOPTS")
     environment = {key: value for key, value in os.environ.items() if key not in hidden}
     environment["PATH"] = os.pathsep.join([str(path), environment.get("PATH", "")])
     return subprocess.run(

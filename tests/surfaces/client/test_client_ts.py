@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -128,18 +127,9 @@ def test_node_runs_it_as_it_is(workshop: Path, server: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What vitest says of each test: empty where it passed. It runs once, however many workers there are."""
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    told = shared / "vitest.json"
-    with (shared / "vitest.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not told.exists():
-            workshop, server = (request.getfixturevalue(name) for name in ("workshop", "server"))
-            told.write_text(json.dumps(vitest(workshop, server)))
-    found: dict[str, str] = json.loads(told.read_text())
-    return found
+def results(workshop: Path, server: str) -> dict[str, str]:
+    """What vitest says of each test: empty where it passed."""
+    return vitest(workshop, server)
 
 
 def vitest(workshop: Path, server: str) -> dict[str, str]:
