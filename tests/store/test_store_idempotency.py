@@ -574,8 +574,13 @@ def test_whatever_the_order_a_live_claim_is_alone_and_what_is_kept_stays(
     asyncio.run(_held_to_the_model(trio, steps))
 
 
+#: Of all examples: what one leaves to be pruned may be pruned while the next one runs, and by its time.
+ONWARD = Clock()
+
+
 async def _held_to_the_model(stores: list[Store], steps: list[Step]) -> None:
-    clock = Clock()
+    clock = ONWARD
+    clock.now += 10_000
     everyone = [
         DurableIdempotency(store, ttl=100.0, lease=10.0, clock=clock, name=str(id(steps))) for store in stores
     ]
