@@ -16,7 +16,8 @@ from fairlead import App, Context
 from fairlead.agents import Limits, Policy
 from fairlead.agents.models import ScriptModel, Turn, Usage, call
 from fairlead.failures.runtime import ApiError
-from fairlead.plugins import events, slots
+from fairlead.plugins import events, sessions, slots
+from fairlead.plugins.plugin import Plugin
 from fairlead.tasks.states import State
 from fairlead.tools.artifacts import Artifacts
 from fairlead.tools.artifacts_sharing import sharing
@@ -25,6 +26,7 @@ from plugins.bridge_kit import (
     CANCELLED,
     COMPLETED,
     FAILED,
+    ID,
     bridge_manifest,
     bridged,
     content,
@@ -314,6 +316,33 @@ async def test_no_event_comes_before_the_dispatch_has_returned(
                 await bridge.told_all(told["id"])
         kinds = {line[0] for line in await bridge.lines()}
     assert kinds == {"0", str(COMPLETED)}
+
+
+async def test_nothing_is_told_of_a_task_before_its_dispatch_is_answered(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered: list[bool] = []
+    tell = Plugin.task_event
+
+    async def telling(plugin: Plugin, *args: Any, **options: Any) -> None:
+        told_when.append(bool(answered))
+        await tell(plugin, *args, **options)
+
+    told_when: list[bool] = []
+    monkeypatch.setattr(Plugin, "task_event", telling)
+    async with bridged(library, tmp_path, ScriptModel(["Done."])) as bridge:
+        store, found = bridge.app.store, bridge.app.tasks.workers
+
+        async def workers() -> Any:
+            """Asked for when the task is entered: now all who could tell of it look, and have time to."""
+            for _ in range(50):
+                await store.write(lambda tx: tx.tell(sessions.plugin_topic(ID)))
+            answered.append(True)
+            return await found()
+
+        monkeypatch.setattr(bridge.app.tasks, "workers", workers)
+        await bridge.told_all((await bridge.dispatch())["id"])
+    assert told_when == [True, True]
 
 
 async def test_a_plugin_that_falls_at_an_event_still_hears_the_others(

@@ -28,7 +28,7 @@ from fairlead.failures.host import (
 )
 from fairlead.plugins import answers, dispatched, identity, sessions, slots, status
 from fairlead.plugins.asked import claims_of
-from fairlead.plugins.events import LEASE, Deliver, Deliveries
+from fairlead.plugins.events import LEASE, Deliver, Deliveries, Dispatching
 from fairlead.plugins.inference import Instructions, Warn, override_words, unbound_words
 from fairlead.plugins.runner import Frame
 from fairlead.plugins.sessions import SQL, PluginSession
@@ -133,9 +133,12 @@ class Dispatches:
         if agent is None:
             raise MissingAgentContext("The agent that this call is bound to is not there any more.")
         await self._counted(plan.agent)
-        session = await _apart(self._submitted(plan, agent.name))
-        await _apart(self._manned())
-        asyncio.get_running_loop().call_soon(self._events.follow, session.id, context=Context())
+        begun = self._events.dispatching()
+        try:
+            session = await _apart(self._submitted(plan, agent.name, begun))
+            await _apart(self._manned())
+        finally:
+            asyncio.get_running_loop().call_soon(self._events.returned, begun, context=Context())
         return answers.spelled({"id": session.id, "status": "running"})
 
     def planned(self, request: str | None, frame: Frame) -> Plan:
@@ -197,17 +200,17 @@ class Dispatches:
                 f"More than {RATE} dispatches in {PER:g} seconds for this plugin and agent.", retry_after=wait
             )
 
-    async def _submitted(self, plan: Plan, name: str) -> PluginSession:
+    async def _submitted(self, plan: Plan, name: str, begun: Dispatching) -> PluginSession:
         """Enter the task. Somebody who was quicker, here or elsewhere, has the chat: then another is begun."""
         for _ in range(_TRIES):
             try:
-                return await self._entered(plan, name)
+                return await self._entered(plan, name, begun)
             except Failure as failure:
                 if failure.kind is not Kind.conflict:
                     raise
-        return await self._entered(replace(plan, id=identity.fresh(), key=None), name)
+        return await self._entered(replace(plan, id=identity.fresh(), key=None), name, begun)
 
-    async def _entered(self, plan: Plan, name: str) -> PluginSession:
+    async def _entered(self, plan: Plan, name: str, begun: Dispatching) -> PluginSession:
         now = self._app.wall()
         found: tuple[PluginSession, bool] = await self._app.store.read(
             lambda tx: self._session(tx, plan, now)
@@ -232,6 +235,9 @@ class Dispatches:
                     f"This agent has {MOST_OF_AGENT} tasks running, which is the most there may be."
                 )
             sessions.entered(tx, session, task, self._events.holder, now + LEASE, tools, now)
+            begun.session, begun.task = session.id, task.id
+            # Whoever asked may be gone by now.
+            tx.tell(sessions.plugin_topic(self._plugin))
 
         await self._app.tasks.submit(
             dispatched.NAME,

@@ -47,6 +47,13 @@ class Deliver(Protocol):
     def __call__(self, task: str, event: int, payload: str, *, agent: str | None) -> Awaitable[None]: ...
 
 
+class Dispatching:
+    """A dispatch that has not returned to the plugin, which hears nothing of its task before."""
+
+    session: str | None = None
+    task: str | None = None
+
+
 class Deliveries:
     """Tells one plugin of its tasks."""
 
@@ -55,6 +62,7 @@ class Deliveries:
         self._app = app
         self._plugin = plugin
         self._deliver = deliver
+        self._dispatching: set[Dispatching] = set()
         self._following: dict[str, asyncio.Task[None]] = {}
         #: Chats that were gone on with while they were being followed.
         self._again: set[str] = set()
@@ -66,6 +74,18 @@ class Deliveries:
         """Look for what the plugin does not know yet, now and whenever another host lets go of it."""
         if self._watching is None:
             self._watching = asyncio.ensure_future(self._watch())
+
+    def dispatching(self) -> Dispatching:
+        """Say nothing of what is entered for this, until it has returned."""
+        begun = Dispatching()
+        self._dispatching.add(begun)
+        return begun
+
+    def returned(self, begun: Dispatching) -> None:
+        """The plugin knows of its task; tell it what becomes of that."""
+        self._dispatching.discard(begun)
+        if begun.session is not None:
+            self.follow(begun.session)
 
     def follow(self, session: str) -> None:
         """Tell the plugin of a chat from now on."""
@@ -90,6 +110,8 @@ class Deliveries:
         if not done.cancelled() and done.exception() is not None:
             _LOG.warning("Events of a task of plugin %s wait: %s", self._plugin, done.exception())
             done.get_loop().call_later(_AGAIN, self.follow, session)
+        elif session in self._again and not self._closed:
+            self.follow(session)
 
     async def _watch(self) -> None:
         store = self._app.store
@@ -98,12 +120,15 @@ class Deliveries:
                 now, wait = self._app.wall(), None
                 for run in await store.read(lambda tx: sessions.open_runs(tx, self._plugin)):
                     if run.holder is None or run.holder == self.holder or (run.until or 0.0) < now:
-                        if run.session not in self._following:
+                        if run.session not in self._following and not self._awaited(run):
                             self.follow(run.session)
                     else:
                         left = (run.until or now) - now + 0.1
                         wait = left if wait is None else min(wait, left)
                 await bell.rung(wait)
+
+    def _awaited(self, run: PluginRun) -> bool:
+        return any(each.task == run.task for each in self._dispatching)
 
     async def _follow(self, session: str) -> None:
         store = self._app.store
@@ -112,7 +137,7 @@ class Deliveries:
             run = await store.read(lambda tx: sessions.next_run(tx, session))
             if run is None and session not in self._again:
                 return
-            if run is not None and not await self._followed(run):
+            if run is not None and (self._awaited(run) or not await self._followed(run)):
                 return
 
     async def _followed(self, run: PluginRun) -> bool:
