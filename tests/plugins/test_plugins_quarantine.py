@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+from fairlead.plugins import quarantine as quarantines
 from fairlead.plugins.quarantine import MARKER, QUARANTINE, STALE, Quarantine, Row
 
 
@@ -79,6 +80,21 @@ def test_the_mark_of_a_process_that_was_killed_is_stale(quarantine: Quarantine, 
     assert done.returncode == -signal.SIGKILL
     assert quarantine.promote() == ["killed"]
     assert marker(tmp_path).read_text().split()[0] == "ours"
+
+
+def test_a_mark_is_stale_whose_process_ends_while_it_is_looked_at(
+    quarantine: Quarantine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: str, mode: str) -> IO[bytes]:
+        file: IO[bytes] = open(path, mode)  # noqa: SIM115
+        host.kill()
+        host.wait()
+        return file
+
+    with subprocess.Popen(["sleep", "60"]) as host:
+        marker(tmp_path).write_text(f"test.toy {host.pid}:0 1.0.0\n")
+        monkeypatch.setitem(vars(quarantines), "open", opened)
+        assert quarantine.promote() == ["test.toy"]
 
 
 def test_a_stale_mark_says_which_version_it_was(quarantine: Quarantine, tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ def _process(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             began = file.read().rpartition(b")")[2].split()[19].decode()
+    except ProcessLookupError:  # it ended while it was looked at
+        return ""
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return ""
