@@ -77,7 +77,7 @@ def alive(pid: int) -> bool:
     """Whether there is a process that is not over."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end while it is looked at
         return False
     return state not in "ZX"
 
