@@ -54,7 +54,7 @@ class Copy:
 
 
 def add_option(parser: pytest.Parser) -> None:
-    words = "Run the tests in so many processes; `auto` is two more than there are processors."
+    words = "Run the tests in so many processes; `auto` is three more than there are processors."
     parser.addoption("--processes", metavar="N", default="1", help=words)
 
 
@@ -74,9 +74,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _count(config: pytest.Config) -> int:
-    """Some tests wait for what others do, or for a clock: two processes more than processors keep these busy."""
+    """Some tests wait for what others do, or for a clock: three processes more than processors keep these busy."""
     given: str = config.option.processes
-    return (os.cpu_count() or 1) + 2 if given == "auto" else int(given)
+    return (os.cpu_count() or 1) + 3 if given == "auto" else int(given)
 
 
 class First:

@@ -239,10 +239,12 @@ def keep(place: str, program: str) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules["warm_program"] = importlib.util.module_from_spec(spec)
+    gc.disable()  # what is imported stays
     spec.loader.exec_module(module)
     sys.argv[:] = [program]
     gc.collect()
     gc.freeze()  # else a collection in a copy would copy all that it looks at
+    gc.enable()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(place)
         door.listen(64)
