@@ -174,6 +174,20 @@ async def test_what_an_action_adds_to_the_meta_is_redacted() -> None:
     assert result.to_dict()["meta"].items() >= told.items()
 
 
+@pytest.mark.parametrize("label", ["name", "key", "header", "variable"])
+async def test_a_value_that_is_listed_under_the_name_of_a_secret_is_hidden_in_log_fields(label: str) -> None:
+    app = App("x")
+
+    @app.action
+    async def leak(ctx: Context) -> None:
+        """Leak."""
+        ctx.logger.info("Set a variable.", {label: "API_KEY", "value": "hunter2hunter2"})
+        ctx.progress.report(message="Half", fields={label: "API_KEY", "value": "hunter2hunter2"})
+
+    events = [event async for event in app.stream("leak", {})]
+    assert "hunter2hunter2" not in dumps([events, (await app.invoke("leak", {})).to_dict()])
+
+
 async def test_a_text_under_pass_is_hidden_in_log_fields_and_a_number_is_not() -> None:
     assert await logged({"pass": "x"}) == {"pass": "[REDACTED]"}
     assert await logged({"pass": 12, "fail": 3}) == {"pass": 12, "fail": 3}

@@ -451,8 +451,8 @@ def _data_uri(data: bytes, mime_type: str | None) -> str:
 
 def shown(value: Any, redactor: Redactor) -> Any:
     """A value as others may see it: redacted, and JSON all the way down."""
-    if type(value) is dict and type(redactor) is Redactor:
-        # The common case in one pass: a few plain values under plain names.
+    if type(value) is dict and type(redactor) is Redactor and "value" not in value:
+        # The common case in one pass: a few plain values under plain names, none of which names another.
         told: dict[str, Any] = {}
         for key, item in value.items():
             kind = type(item)
