@@ -118,7 +118,13 @@ class Redactor:
         return self._other(value)
 
     def _mapping(self, value: Mapping[Any, Any], inside: tuple[int, ...]) -> dict[Any, Any]:
-        told = {self._name(key): self._member(key, item, inside) for key, item in value.items()}
+        told: dict[Any, Any] = {}
+        for key, item in value.items():
+            if type(item) is str and type(key) is str and len(key) <= _SHORT:
+                name, hidden = self.field(key)
+                told[name] = self.placeholder if str in hidden else self.text(item)
+            else:
+                told[self._name(key)] = self._member(key, item, inside)
         if "value" in told:
             # `{"name": "API_KEY", "value": ...}` is how headers and variables are listed.
             name = next((told[key] for key in _LABELS if isinstance(told.get(key), str)), "")
