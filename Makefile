@@ -74,10 +74,12 @@ site: $(READY)
 	@$(BIN)/python docs/site.py
 
 bench: $(READY)
+	@tests/needs.sh wrk
 	@$(BIN)/python benchmarks/run.py
 	@$(BIN)/python docs/generate.py
 
 guard: $(READY)
+	@tests/needs.sh valgrind
 	@$(BIN)/python benchmarks/guard.py
 
 # With atheris (pip install 'fairlead[fuzz]') inputs are found by the lines that they reach.
@@ -86,6 +88,7 @@ fuzz: $(READY)
 
 # Each run has other faults; SEED=N gives those of an earlier one again.
 chaos: $(READY)
+	@tests/needs.sh ip
 	@for form in postgres nats; do $(BIN)/python tests/chaos/run.py --form $$form --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 # Pins of every package with its hashes, for all platforms and Pythons that are supported.

@@ -9,9 +9,10 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import load
 from environments import ROOT
 from report import Section, as_markdown, as_text
 from rounds import QUICK, Failures, Pace
@@ -55,6 +56,9 @@ MEASUREMENTS: dict[str, Callable[[Pace, Failures], Section]] = {
     "growth": growth.measure,
 }
 
+#: Those that put servers under load.
+LOADED = ("http", "mcp-http", "gateway")
+
 INTRODUCTION = """\
 # Benchmarks
 
@@ -74,6 +78,10 @@ Measured on {machine}."""
 
 def main() -> int:
     options = _options()
+    if not load.can_make_requests() and (without := [name for name in options.only if name in LOADED]):
+        # Before hours of work, and before the page loses what was measured with it.
+        print(f"{', '.join(without)}: {load.NEEDED}", file=sys.stderr)
+        return 2
     pace = QUICK if options.quick else Pace()
     os.environ["PYTHONHASHSEED"] = "0"
     failures = Failures()
@@ -83,14 +91,21 @@ def main() -> int:
         known = set(failures.reasons)
         section = MEASUREMENTS[name](pace, failures)
         # The reasons went to stderr: they may speak of one machine's files.
-        section.notes += [f"Not measured: {each}." for each in failures.reasons if each not in known]
+        unmeasured = [each for each in failures.reasons if each not in known]
+        section.notes += [f"Not measured: {each}." for each in unmeasured]
         sections.append(section)
         print(as_text(section), end="\n\n", flush=True)
+        if _ours(unmeasured):  # the page keeps what was measured before
+            continue
         if options.write and not pace.quick:  # at once: what is measured is not lost when the rest is not
             _write(section, pace)
     if options.json:
         options.json.write_text(json.dumps(_numbers(sections, failures), indent=2) + "\n")
-    return 1 if any("fairlead" in name for name in failures.reasons) else 0
+    return 1 if _ours(failures.reasons) else 0
+
+
+def _ours(names: Iterable[str]) -> bool:
+    return any("fairlead" in name for name in names)
 
 
 def _options() -> argparse.Namespace:

@@ -93,13 +93,14 @@ def rates(page: str) -> Rates:
         submit=_number(tasks[-2]),
         batch=_number(_row(page, "PostgreSQL, a batch of 10,000", "fairlead")[-2]),
         drain=_number(tasks[-1]),
-        http=_number(_row(page, "fairlead", "", after="## HTTP")[3]),
-        idle_stream_bytes=_number(_row(page, "fairlead", "", after="## Server-sent events")[-1]) * 1024,
+        http=_number(_row(page, "fairlead", "", section="## HTTP")[3]),
+        idle_stream_bytes=_number(_row(page, "fairlead", "", section="## Server-sent events")[-1]) * 1024,
     )
 
 
-def _row(page: str, first: str, second: str, after: str = "") -> list[str]:
-    for line in page[page.index(after) :].splitlines():
+def _row(page: str, first: str, second: str, section: str = "") -> list[str]:
+    within = page[page.index(section) + len(section) :].partition("\n## ")[0] if section else page
+    for line in within.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0] == first and cells[1:2] and cells[1].startswith(second):
             return cells
