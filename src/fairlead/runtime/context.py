@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, Future
 from math import isfinite
 from threading import get_ident
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairlead._json import encode, loads, packed
 from fairlead.actions import Action
@@ -304,6 +304,20 @@ class Context(Injected):
         if self._channel is not None:
             for chunk in chunks:
                 await self._channel.put({"type": "chunk", "data": chunk})
+
+
+class Unasked(NamedTuple):
+    """What a context is made of, for a call of which nobody has asked for it yet."""
+
+    runtime: Runtime
+    action: Action[..., Any]
+    surface: str
+
+    def context(self, started: float = 0.0, id: str | None = None) -> Context:
+        context = context_of(self.runtime, self.action, started)
+        context.surface = self.surface
+        context._id = id
+        return context
 
 
 def context_of(runtime: Runtime, action: Action[..., Any], started: float) -> Context:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from inspect import isawaitable
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fairlead.actions import Action, Deprecation
 from fairlead.failures import Failure, Kind
-from fairlead.runtime.context import Context
+from fairlead.runtime.context import Context, Unasked
 from fairlead.runtime.identity import plain_request_of, request_of, whole
 from fairlead.runtime.limits import Gate, succeeded
 from fairlead.runtime.permissions import PermissionChecker
@@ -49,7 +49,6 @@ class Plan:
         "checker",
         "chunk",
         "confirmed",
-        "context",
         "deprecated",
         "drop_blanks",
         "gate",
@@ -78,14 +77,15 @@ class Plan:
         checker: PermissionChecker | None,
         workers: Workers,
         preflight: str,
-        context: Callable[[], Context],
+        surfaces: Mapping[str, Unasked],
     ) -> None:
         binding = action.binding
         self.action = action
         self.name = action.name
         #: Versions of one action are different things to do.
         self.label = f"{action.name}@{action.version}"
-        self.surfaces = frozenset(action.supported_surfaces)
+        #: Where it may be called from; and for a call that has no context, what one is made of.
+        self.surfaces = surfaces
         self.input: Schema = action.input
         self.streams = binding.style in ("async_stream", "sync_stream")
         # What a stream yields has been checked piece by piece when it ends.
@@ -112,8 +112,6 @@ class Plan:
         self.threaded = binding.style in ("sync", "sync_stream")
         #: Whether every call can be interrupted: by a time limit, or because it runs on a thread.
         self.limited = bool(self.threaded or action.timeout or action.deadline)
-        #: Makes a context for a call that has none.
-        self.context = context
         self.wrapped = bool(middleware)
         self.hooked = False
         #: Whether nothing stands between a valid call and its function, and nobody wants the call's context.

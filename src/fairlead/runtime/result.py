@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.failures import Failure
 from fairlead.failures import action as wire
-from fairlead.runtime.context import Context, shown
+from fairlead.runtime.context import Context, Unasked, shown
 
 
 class Result:
     """Data or a failure, with what the call said on the way."""
 
     # The runtime makes it and fills it in: without an `__init__`, that takes half as long.
-    __slots__ = ("_call", "_name", "data", "duration", "failure", "ok")
+    __slots__ = ("_call", "_id", "_name", "data", "duration", "failure", "ok")
 
     ok: bool
     data: Any
     failure: Failure | None
     #: Seconds.
     duration: float
-    #: Where nobody has asked for the context, how to make it.
-    _call: Context | Callable[[], Context]
+    #: Where nobody has asked for the context, what it is made of.
+    _call: Context | Unasked
+    #: The id, where nobody has asked for more.
+    _id: str | None
     #: What was asked for, where there is no action of that name.
     _name: str | None
 
@@ -30,8 +32,21 @@ class Result:
     def _context(self) -> Context:
         context = self._call
         if not isinstance(context, Context):
-            context = self._call = context()
+            context = self._call = context.context(id=self._id)
         return context
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to tell beside the data, as for most calls."""
+        context = self._call
+        return not isinstance(context, Context) or not (
+            context._notes is not None
+            or context._artifacts is not None
+            or context.warnings
+            or context.chunks
+            or context.replayed
+            or context.told_meta
+        )
 
     @property
     def action(self) -> str:
@@ -40,7 +55,12 @@ class Result:
 
     @property
     def invocation_id(self) -> str:
-        return self._context.invocation_id
+        call = self._call
+        if isinstance(call, Context):
+            return call.invocation_id
+        if self._id is None:
+            self._id = call.runtime.new_id()
+        return self._id
 
     @property
     def surface(self) -> str:

@@ -12,7 +12,6 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from threading import get_ident
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Unpack, cast
@@ -26,13 +25,21 @@ from fairlead.runtime import telemetry
 from fairlead.runtime.attempts import attempts, pause
 from fairlead.runtime.clock import Clock, random_id
 from fairlead.runtime.confirmation import Confirmations
-from fairlead.runtime.context import Context, context_of
+from fairlead.runtime.context import Context, Unasked, context_of
 from fairlead.runtime.hooks import Hook, Hooks, Invocation, report, tell
 from fairlead.runtime.idempotency import FRESH, IdempotencyStore
 from fairlead.runtime.identity import LONGEST_KEY, caller_of, shortened
 from fairlead.runtime.keys import Keys
 from fairlead.runtime.limits import Gate, Limits, MemoryRates, RateStore, timeless
-from fairlead.runtime.options import KNOWN, LIMITS, InvokeOptions, limits_given, pass_on, refuse_unknown
+from fairlead.runtime.options import (
+    KNOWN,
+    LIMITS,
+    UNHEARD,
+    InvokeOptions,
+    limits_given,
+    pass_on,
+    refuse_unknown,
+)
 from fairlead.runtime.permissions import PermissionChecker, declared_permissions, permitted
 from fairlead.runtime.plan import Middleware, Plan, invalid_output
 from fairlead.runtime.redaction import for_callers, redacted, redactor_of
@@ -188,7 +195,7 @@ class Runtime:
             raise unknown(action, self.catalogue)
         context = context_of(self, plan.action, self._monotonic())
         context.surface, context.user, context.auth = surface, user, auth
-        if surface != IN_PROCESS and surface not in plan.surfaces:
+        if surface not in plan.surfaces:
             raise unsupported(plan.action.name, surface)
         given = {} if input is NOTHING else input
         if plan.drop_blanks is not None:
@@ -234,16 +241,17 @@ class Runtime:
             return self._refuse(action, unknown(action, self.catalogue), surface, user, auth, options)
         if (
             plan.bare
-            and not options
-            and surface == IN_PROCESS
+            and (not options or UNHEARD.issuperset(options))
+            and type(surface) is str
+            and surface in plan.surfaces
             and (idempotency_key is None or not plan.keyed)
             and not self._lifespan.waiting
             and "opentelemetry.sdk" not in _MODULES
         ):
-            return self._bare(plan, input, user, auth)
+            return self._bare(plan, input, surface, user, auth)
         return self._carry(plan, input, surface, user, auth, idempotency_key, options)
 
-    async def _bare(self, plan: Plan, input: Any, user: Any, auth: Any) -> Result:
+    async def _bare(self, plan: Plan, input: Any, surface: str, user: Any, auth: Any) -> Result:
         """A call that nothing stands between, and whose context nobody asks for."""
         # What is called here is taken from its object first: called on the object, it would be sought as a method.
         monotonic, validate, body, check = self._monotonic, plan.validate, plan.body, plan.check
@@ -257,12 +265,12 @@ class Runtime:
             if plan.drop_blanks is not None:
                 input, warnings = plan.drop_blanks(input)
                 if warnings:
-                    context = plan.context()
+                    context = plan.surfaces[surface].context()
                     context.warnings = warnings
             try:
                 value = validate(input)
             except (ValueError, RecursionError) as error:
-                context = context or plan.context()
+                context = context or plan.surfaces[surface].context()
                 value = self._mended(plan, context, input, error)
             del input  # a call may wait for long, and has in hand what this became
             produced = await body(value, context)
@@ -276,15 +284,15 @@ class Runtime:
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 raise
             failure = self._failure(plan, exc)
-            context = context or plan.context()
+            context = context or plan.surfaces[surface].context()
             # Who calls decides what they are told of it.
             context.started, context.user, context.auth = started, user, auth
             return await self._end(context, None, failure, None, None)
         result = Result()
         result.ok = True
         result.data = data
-        result.failure = result._name = None
-        result._call = context or plan.context
+        result.failure = result._name = result._id = None
+        result._call = context or plan.surfaces[surface]
         result.duration = monotonic() - started
         return result
 
@@ -335,7 +343,7 @@ class Runtime:
                     if pending is not None:
                         await pending
                         now = monotonic()
-                if surface != IN_PROCESS and surface not in plan.surfaces:
+                if surface not in plan.surfaces:
                     raise unsupported(action.name, surface)
                 if input is NOTHING:
                     input = {}
@@ -507,7 +515,7 @@ class Runtime:
                 checker,
                 self.workers,
                 self._preflight,
-                partial(context_of, self, found, 0.0),
+                {each: Unasked(self, found, each) for each in (IN_PROCESS, *found.supported_surfaces)},
             )
             plan.hooked = self._hooks.any
             plan.bare = plan.bare and not plan.hooked

@@ -20,6 +20,9 @@ class Directory:
         self._exposure = exposure
         self._filter = exposure.filter
         self._fixed = exposure._replace(filter=None)
+        #: What was found by its own name, until the catalogue changes.
+        self._found: dict[str, Action[..., Any]] = {}
+        self._revision = -1
         self._shown: dict[Action[..., Any], bool] = {}
         self._described: dict[Action[..., Any], Page] = {}
         self._list: tuple[tuple[Action[..., Any], ...], Page] | None = None
@@ -34,9 +37,17 @@ class Directory:
         Raises:
             Failure: nothing of that name is shown here. A hidden action is not told apart from a missing one.
         """
+        if self._revision != (revision := self._runtime.catalogue.revision):
+            self._found.clear()
+            self._revision = revision
+        known = self._found.get(name)
+        if known is not None:
+            return known
         action = named(self._runtime, name)
         if action is None or not self._shows(action):
             raise missing(self._runtime, name, self._surface, self._exposure)
+        if self._filter is None and name == action.name:
+            self._found[name] = action
         return action
 
     def describe(self, action: Action[..., Any]) -> Page:

@@ -33,18 +33,9 @@ class Plain:
         self._before = about % orjson.dumps(action)
         self._after = b',"surface":%b,"durationMs":' % orjson.dumps(surface)
 
-    def write(self, result: Result, invocation_id: str | None) -> bytes | None:
-        """The envelope; None for one that has more to say. The id is given where it is known already."""
-        context = result._context
-        if (
-            result.failure is not None
-            or context._notes is not None
-            or context._artifacts is not None
-            or context.warnings
-            or context.chunks
-            or context.replayed
-            or context.told_meta
-        ):
+    def write(self, result: Result, id: str) -> bytes | None:
+        """The envelope of the invocation of this id; None for one that has more to say."""
+        if result.failure is not None or not result.quiet:
             return None
         spent = round(result.duration * 1000)
         try:
@@ -53,7 +44,7 @@ class Plain:
                     _HEAD,
                     orjson.dumps(result.data, None, orjson.OPT_NON_STR_KEYS),
                     self._before,
-                    orjson.dumps(invocation_id or context.invocation_id),
+                    orjson.dumps(id),
                     self._after,
                     _ENDS[spent] if 0 <= spent < 100 else b"%d}}" % spent,
                 )

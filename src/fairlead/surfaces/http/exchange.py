@@ -29,6 +29,9 @@ _PROBLEM_NAME = PROBLEM.decode()
 _JSON_NAME = JSON.decode()
 #: What may be repeated in a header and written to logs.
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
+#: Lengths of most answers, as text that is made once.
+_USUAL = 1024
+_LENGTHS = tuple(b"%d" % size for size in range(_USUAL))
 _LONGEST_PAUSE = 10**9
 
 
@@ -83,6 +86,11 @@ class Exchange:
         self._id = id.encode()
         return id
 
+    def invoked(self, id: str) -> None:
+        """Have the request go by the id of its one invocation, unless the client has named it."""
+        if b"x-request-id" not in self.headers or self.sent_id is None:
+            self._id = id.encode()
+
     async def answer(self, status: int, body: bytes, content_type: bytes = JSON, extra: Extra = ()) -> None:
         """Send a whole answer."""
         self.started = True
@@ -92,7 +100,7 @@ class Exchange:
             extra = (*extra, *compression.HEADERS)
         headers = [
             (b"content-type", content_type),
-            (b"content-length", str(len(body)).encode()),
+            (b"content-length", _LENGTHS[size] if (size := len(body)) < _USUAL else b"%d" % size),
             (b"x-request-id", self._id or self.id),
             *extra,
         ]

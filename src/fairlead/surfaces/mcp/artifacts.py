@@ -12,7 +12,6 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote_to_bytes
 
 from fairlead.surfaces.mcp.content import Contents, contents
 
@@ -74,9 +73,15 @@ def carried(uri: object) -> Carried | None:
     base = head.endswith(";base64")
     mime_type = (head[:-7] if base else head) or "text/plain"
     try:
-        return Carried(mime_type, b64decode(body, validate=True) if base else unquote_to_bytes(body))
+        return Carried(mime_type, b64decode(body, validate=True) if base else _unquoted(body))
     except (binascii.Error, ValueError):
         return None
+
+
+def _unquoted(body: str) -> bytes:
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(body)
 
 
 class Shelf:
@@ -89,6 +94,8 @@ class Shelf:
     def keep(self, artifact: Mapping[str, Any], content: Carried, owner: str) -> Kept:
         """Keep an artifact, giving up the oldest where there is no room; one that is too large is not kept."""
         name = str(artifact.get("name") or artifact.get("id") or "artifact")
+        from urllib.parse import quote  # what takes long to load is loaded where artifacts are kept
+
         uri = f"{PREFIX}{secrets.token_urlsafe(16)}/{quote(name, safe='')}"
         kept = Kept(uri, owner, name, content)
         if len(content.data) <= _LARGEST:

@@ -38,16 +38,13 @@ _WRAPPED: Final = b',"structuredContent":{"' + RESULT.encode() + b'":%b}'
 def success(tool: Tool, result: Result, exchange: Exchange, items: list[Any] | None) -> Prepared:
     """The result of a call that went well; `items` are the chunks of one that was heard while it ran."""
     data = items if items is not None and result.data is None else result.data
-    context = result._context
-    if context._notes is not None or context._artifacts is not None or tool.gives_blocks:
-        return _spoken(tool, result, exchange, data)
-    if context.warnings or context.chunks or context.replayed or context.told_meta:
+    if not result.quiet or tool.gives_blocks:
         return _spoken(tool, result, exchange, data)
     shape = _shape(tool, exchange, data)
     template = tool.templates.get((exchange.peer.revision.name, shape)) or _template(tool, exchange, shape)
     raw = encoded(data)
     shown = raw if type(data) is str else dumps(raw.decode())
-    about = (dumps(context.invocation_id), round(result.duration * 1000))
+    about = (dumps(result.invocation_id), round(result.duration * 1000))
     return Prepared(template % ((shown, *about) if shape is _TEXT_ONLY else (shown, raw, *about)))
 
 
