@@ -141,6 +141,50 @@ async def test_ids_are_random_uuids_unless_given() -> None:
     assert given.meta["invocationId"] == "mine"
 
 
+@pytest.mark.parametrize("surface", ["unknown", "http", "mcp", "json"])
+@pytest.mark.parametrize("id", [None, "mine"])
+async def test_a_call_whose_context_nobody_asks_for_is_told_of_as_any_other(
+    surface: str, id: str | None
+) -> None:
+    app = App("quiet")
+
+    @app.action
+    async def half(number: int) -> int:
+        """Halve a number."""
+        if number % 2:
+            raise Failure(Kind.conflict, "odd")
+        return number // 2
+
+    async def told(number: object, code: str | None) -> dict[str, Any]:
+        result = await app.invoke(
+            half, {"number": number}, surface=surface, invocation_id=id, metadata={"known": True}
+        )
+        known = result.invocation_id
+        meta: dict[str, Any] = result.to_dict()["meta"]
+        assert known == meta["invocationId"] == result.invocation_id
+        assert known == id if id else UUID4.fullmatch(known)
+        assert (meta["action"], meta["surface"], result.surface) == ("half", surface, surface)
+        assert (None if result.failure is None else result.failure.code) == code
+        return meta
+
+    assert "warnings" not in await told(4, None)
+    assert (await told("4", None))["warnings"]
+    await told(3, "CONFLICT")
+    await told("four", "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("surface", ["nowhere", [], None])
+async def test_a_surface_that_is_none_is_refused_in_an_envelope(surface: Any) -> None:
+    app = App("quiet")
+
+    @app.action
+    async def half(number: int) -> int:
+        """Halve a number."""
+        return number // 2
+
+    assert not (await app.invoke(half, {"number": 4}, surface=surface)).ok
+
+
 async def test_time_and_ids_can_be_fixed(fixed_clock: FixedClock, sequential_ids: SequentialIds) -> None:
     app = board(clock=fixed_clock, new_id=sequential_ids)
     result = await app.invoke("add", {"a": 1, "b": 2})

@@ -64,8 +64,8 @@ def near_surfaces() -> tuple[str, ...]:
     return tuple(name for name in _SURFACES if name not in ("http", "mcp"))
 
 
-def is_local(name: str) -> bool:
-    known = _SURFACES.get(name)
+def is_local(name: object) -> bool:
+    known = _SURFACES.get(name) if isinstance(name, str) else None
     return name == IN_PROCESS or (known is not None and known.local)
 
 

@@ -313,8 +313,8 @@ class Unasked(NamedTuple):
     action: Action[..., Any]
     surface: str
 
-    def context(self, started: float = 0.0, id: str | None = None) -> Context:
-        context = context_of(self.runtime, self.action, started)
+    def context(self, id: str | None) -> Context:
+        context = context_of(self.runtime, self.action, 0.0)
         context.surface = self.surface
         context._id = id
         return context

@@ -37,8 +37,9 @@ class InvokeOptions(TypedDict, total=False):
 KNOWN = frozenset(InvokeOptions.__annotations__)
 #: Options that bound a call.
 LIMITS = frozenset({"signal", "timeout", "deadline", "retry"})
-#: Options that make no difference where nobody asks for the context, and nothing has to be confirmed.
-UNHEARD = frozenset({"confirm", "metadata", "_channel"})
+#: Options that make no difference to a call whose context nobody asks for and that needs no confirmation, but that its
+#: result has the id.
+UNHEARD = frozenset({"confirm", "invocation_id", "metadata", "_channel"})
 #: What a context is told, and as what it keeps it.
 _KEPT = {
     "invocation_id": "_id",

@@ -32,11 +32,11 @@ class Result:
     def _context(self) -> Context:
         context = self._call
         if not isinstance(context, Context):
-            context = self._call = context.context(id=self._id)
+            context = self._call = context.context(self._id)
         return context
 
     @property
-    def quiet(self) -> bool:
+    def _quiet(self) -> bool:
         """Whether there is nothing to tell beside the data, as for most calls."""
         context = self._call
         return not isinstance(context, Context) or not (

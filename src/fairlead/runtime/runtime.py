@@ -248,10 +248,10 @@ class Runtime:
             and not self._lifespan.waiting
             and "opentelemetry.sdk" not in _MODULES
         ):
-            return self._bare(plan, input, surface, user, auth)
+            return self._bare(plan, input, surface, user, auth, options.get("invocation_id"))
         return self._carry(plan, input, surface, user, auth, idempotency_key, options)
 
-    async def _bare(self, plan: Plan, input: Any, surface: str, user: Any, auth: Any) -> Result:
+    async def _bare(self, plan: Plan, input: Any, surface: str, user: Any, auth: Any, id: Any) -> Result:
         """A call that nothing stands between, and whose context nobody asks for."""
         # What is called here is taken from its object first: called on the object, it would be sought as a method.
         monotonic, validate, body, check = self._monotonic, plan.validate, plan.body, plan.check
@@ -265,12 +265,12 @@ class Runtime:
             if plan.drop_blanks is not None:
                 input, warnings = plan.drop_blanks(input)
                 if warnings:
-                    context = plan.surfaces[surface].context()
+                    context = plan.surfaces[surface].context(id)
                     context.warnings = warnings
             try:
                 value = validate(input)
             except (ValueError, RecursionError) as error:
-                context = context or plan.surfaces[surface].context()
+                context = context or plan.surfaces[surface].context(id)
                 value = self._mended(plan, context, input, error)
             del input  # a call may wait for long, and has in hand what this became
             produced = await body(value, context)
@@ -284,14 +284,15 @@ class Runtime:
             if isinstance(exc, asyncio.CancelledError) and task.cancelling() > cancels:
                 raise
             failure = self._failure(plan, exc)
-            context = context or plan.surfaces[surface].context()
+            context = context or plan.surfaces[surface].context(id)
             # Who calls decides what they are told of it.
             context.started, context.user, context.auth = started, user, auth
             return await self._end(context, None, failure, None, None)
         result = Result()
         result.ok = True
         result.data = data
-        result.failure = result._name = result._id = None
+        result.failure = result._name = None
+        result._id = id
         result._call = context or plan.surfaces[surface]
         result.duration = monotonic() - started
         return result

@@ -33,9 +33,9 @@ class Plain:
         self._before = about % orjson.dumps(action)
         self._after = b',"surface":%b,"durationMs":' % orjson.dumps(surface)
 
-    def write(self, result: Result, id: str) -> bytes | None:
-        """The envelope of the invocation of this id; None for one that has more to say."""
-        if result.failure is not None or not result.quiet:
+    def write(self, result: Result, id: str | None) -> bytes | None:
+        """The envelope; None for one that has more to say. The id is given where it is known already."""
+        if result.failure is not None or not result._quiet:
             return None
         spent = round(result.duration * 1000)
         try:
@@ -44,7 +44,7 @@ class Plain:
                     _HEAD,
                     orjson.dumps(result.data, None, orjson.OPT_NON_STR_KEYS),
                     self._before,
-                    orjson.dumps(id),
+                    orjson.dumps(id or result.invocation_id),
                     self._after,
                     _ENDS[spent] if 0 <= spent < 100 else b"%d}}" % spent,
                 )

@@ -86,11 +86,6 @@ class Exchange:
         self._id = id.encode()
         return id
 
-    def invoked(self, id: str) -> None:
-        """Have the request go by the id of its one invocation, unless the client has named it."""
-        if b"x-request-id" not in self.headers or self.sent_id is None:
-            self._id = id.encode()
-
     async def answer(self, status: int, body: bytes, content_type: bytes = JSON, extra: Extra = ()) -> None:
         """Send a whole answer."""
         self.started = True

@@ -64,15 +64,16 @@ class Runner:
         members, caller = await reading
         action = self._directory.find(name)
         call = self._call(exchange, members, action)
+        id = exchange.invocation_id()
         series, plain = self._lines.get(action.name) or self._line(action.name)
         series.in_flight += 1
         try:
-            result = await while_connected(self._invocation(exchange, action, call, caller), exchange.receive)
+            result = await while_connected(
+                self._invocation(exchange, action, call, caller, id), exchange.receive
+            )
         except BaseException:
             series.ended(_LEFT, 0.0)
             raise
-        id = result.invocation_id
-        exchange.invoked(id)
         body = plain.write(result, id)
         if body is not None and not call.warnings and (self._max_response or len(body)) >= len(body):
             series.ended(None, result.duration)
@@ -107,7 +108,7 @@ class Runner:
         series = (self._lines.get(action.name) or self._line(action.name)).series
         series.in_flight += 1
         try:
-            result = await self._invocation(exchange, action, call, caller)
+            result = await self._invocation(exchange, action, call, caller, None)
         except BaseException:
             series.ended(_LEFT, 0.0)
             raise
@@ -161,11 +162,13 @@ class Runner:
         return line
 
     def _invocation(
-        self, exchange: Exchange, action: Action[..., Any], call: Call, caller: Caller
+        self, exchange: Exchange, action: Action[..., Any], call: Call, caller: Caller, id: str | None
     ) -> Coroutine[Any, Any, Result]:
         trace, metadata = _known(exchange, call, caller)
         # Most calls give none of the others, and each that is given costs.
         options: InvokeOptions = {}
+        if id is not None:
+            options["invocation_id"] = id
         if metadata is not None:
             options["metadata"] = metadata
         if call.timeout is not None:

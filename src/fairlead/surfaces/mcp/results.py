@@ -38,7 +38,7 @@ _WRAPPED: Final = b',"structuredContent":{"' + RESULT.encode() + b'":%b}'
 def success(tool: Tool, result: Result, exchange: Exchange, items: list[Any] | None) -> Prepared:
     """The result of a call that went well; `items` are the chunks of one that was heard while it ran."""
     data = items if items is not None and result.data is None else result.data
-    if not result.quiet or tool.gives_blocks:
+    if not result._quiet or tool.gives_blocks:
         return _spoken(tool, result, exchange, data)
     shape = _shape(tool, exchange, data)
     template = tool.templates.get((exchange.peer.revision.name, shape)) or _template(tool, exchange, shape)
