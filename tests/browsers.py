@@ -25,10 +25,12 @@ class KeptBrowser:
     """A browser that stays open between the modules that use it, each with contexts of its own."""
 
     def __init__(self) -> None:
-        self._playwright = sync_playwright().start()
-        self._loop = asyncio.get_running_loop()
-        self._browser = self._started()
-        self._let_others_run()
+        try:
+            self._playwright = sync_playwright().start()
+            self._loop = asyncio.get_running_loop()
+            self._browser = self._started()
+        finally:  # what could not be started fails those who asked for it, and nobody else
+            self._let_others_run()
 
     @contextmanager
     def used(self) -> Iterator[Browser]:
