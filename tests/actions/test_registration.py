@@ -340,3 +340,39 @@ def test_hooks_and_preflight_of_an_app_are_checked() -> None:
         App("x", redact={"placeholdr": "x"})
     with pytest.raises(DefinitionError):
         App("x", redact=5)  # type: ignore[arg-type]
+
+
+async def test_a_function_that_is_given_with_options_has_them() -> None:
+    app = App("x")
+
+    def kill() -> str:
+        """End it."""
+        return "ended"
+
+    made = app.action(
+        kill, name="stop", side_effects="destructive", visibility="private", permissions=["a:b"]
+    )
+    assert (made.name, made.side_effects, made.visibility) == ("stop", "destructive", "private")
+    assert made.permissions == ("a:b",)
+    assert not (await app.invoke("stop")).ok
+    assert app.group("all_").action(kill, visibility="local").visibility == "local"
+    assert action(kill, name="other").name == "other"
+
+
+def test_a_method_is_no_action_without_its_instance() -> None:
+    app = App("x")
+    with pytest.raises(DefinitionError, match=r"method of Crew.*app.add\(Crew"):
+
+        class Crew:
+            @app.action
+            def hail(self, word: str) -> str:
+                """Hail."""
+                return word
+
+    assert names(app) == []
+
+
+@pytest.mark.parametrize("given", ["hail", 1, {"name": "hail"}])
+def test_what_is_no_function_is_told_how_options_are_given(given: Any) -> None:
+    with pytest.raises(DefinitionError, match=r"is not callable; give a function, and options by keyword"):
+        App("x").action(given)

@@ -171,8 +171,6 @@ def _built(owner: str, role: str, make: Callable[[], T]) -> T:
 
 
 def _signature(owner: str, function: Callable[..., Any]) -> inspect.Signature:
-    if not callable(function):
-        raise DefinitionError(f"{owner}: {function!r} is not callable; give a function.")
     try:
         return inspect.signature(function)
     except ValueError as exc:

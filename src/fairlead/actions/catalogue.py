@@ -18,7 +18,7 @@ AnyAction = Action[..., Any]
 
 
 @overload
-def action(function: Callable[P, R], /) -> Action[P, R]: ...
+def action(function: Callable[P, R], /, **options: Unpack[ActionOptions]) -> Action[P, R]: ...
 @overload
 def action(**options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
 def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -56,6 +56,7 @@ class Catalogue:
         """Add all of them, or none if one has a name and version that is taken."""
         taken = set(self._versions)
         for each in new:
+            _check_bound(each)
             key = f"{each.name}@{each.version}"
             if key in taken:
                 raise DefinitionError(
@@ -103,6 +104,19 @@ class Catalogue:
         return len(self._latest)
 
 
+def _check_bound(new: AnyAction) -> None:
+    """A method as it stands in its class would ask callers for its instance."""
+    function = new.function
+    if not inspect.isfunction(function) or function.__code__.co_varnames[:1] != ("self",):
+        return
+    owner = function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+    if owner and owner != "<locals>":
+        raise DefinitionError(
+            f"Action {new.name!r} is a method of {owner}, and no caller can give its 'self'. "
+            f"Mark it with @action instead, and add an instance: app.add({owner}(...))."
+        )
+
+
 def _order(version: str) -> tuple[tuple[int, ...], bool]:
     """Sorts 1.10 above 1.9, and a release above its pre-releases."""
     digits = re.split(r"[-+]", version, maxsplit=1)[0]
@@ -118,7 +132,7 @@ class Group:
         self._defaults = defaults
 
     @overload
-    def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
+    def action(self, function: Callable[P, R], /, **options: Unpack[ActionOptions]) -> Action[P, R]: ...
     @overload
     def action(self, /, **options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
     def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -107,6 +107,10 @@ class Action(Generic[P, R]):
     _options: dict[str, Any]
 
     def __init__(self, function: Callable[P, R], **options: Unpack[ActionOptions]) -> None:
+        if not callable(function):
+            raise DefinitionError(
+                f"{function!r} is not callable; give a function, and options by keyword, such as name='create_task'."
+            )
         put = self.__dict__.__setitem__
         given: dict[str, Any] = dict(options)
         name = str(given.get("name") or getattr(function, "__name__", ""))

@@ -225,12 +225,12 @@ class App(Runtime):
         return made
 
     @overload
-    def action(self, function: Callable[P, R], /) -> Action[P, R]: ...
+    def action(self, function: Callable[P, R], /, **options: Unpack[ActionOptions]) -> Action[P, R]: ...
     @overload
     def action(self, /, **options: Unpack[ActionOptions]) -> Callable[[Callable[P, R]], Action[P, R]]: ...
     def action(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function an action of this app; with and without parentheses."""
-        return self._door.action(**options) if function is None else self._door.action(function)
+        return self._door.action(**options) if function is None else self._door.action(function, **options)
 
     def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[Action[..., Any]]:
         """Add an action, a function, an agent, or all of a module, a class, an instance, a dict or a list."""
