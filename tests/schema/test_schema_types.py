@@ -267,6 +267,28 @@ def test_an_authors_message_is_kept_without_the_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "given", "told"),
+    [
+        ("start is after end (see rule 12)", {"start": 3, "end": 2}, "start is after end (see rule 12)"),
+        ("the name must end in x", {"name": "e"}, "the name must end in x"),
+        ("no 3, and none of 31 to 35", {"start": 3}, "no [value], and none of 31 to 35"),
+        ("value: hunter2hunter2", {"a": "hunter2", "b": "value"}, "[value]: [value][value]"),
+        ("refused: token=srv-9f8e7d6c5b4a", {"token": "x"}, "refused: token=[REDACTED]"),
+        ("refused: token=srv-9f8e7d6c5b4a", {"user": "token"}, "refused: [value]=[REDACTED]"),
+    ],
+)
+def test_an_authors_message_is_readable_and_tells_neither_values_nor_secrets(
+    words: str, given: dict[str, Any], told: str
+) -> None:
+    def never(value: Any) -> Any:
+        raise ValueError(words)
+
+    (found,) = issues(schema_of(Annotated[dict[str, Any], AfterValidator(never)]), given)
+
+    assert found.message == told
+
+
+@pytest.mark.parametrize(
     ("hint", "bad", "expected"),
     [
         (int | list[int] | None, "x", [((), "union")]),

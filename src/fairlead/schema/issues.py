@@ -6,12 +6,14 @@ format finite unique union recursion value unserializable
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from fairlead.failures import Issue
+from fairlead.failures.redaction import DEFAULT
 from fairlead.schema.jsonable import LONE_SURROGATE, NotJsonable
 from fairlead.schema.locations import Map, Place, branches
 from fairlead.schema.strictness import Core
@@ -20,6 +22,8 @@ from fairlead.schema.wording import counted, either, json_type, one_of, unexpect
 _MOST = 100
 # Every error is spelled out before the first can be read, which takes long where a union of many is wrong often.
 _COUNTED = 100_000
+#: From how many characters on a value is looked for inside of words, too.
+_LONG = 4
 
 _TYPE_WORDS = {
     "string_type": "string", "string_unicode": "string", "int_type": "integer", "int_from_float": "integer",
@@ -317,19 +321,26 @@ def _of_author(kind: str, text: str, path: tuple[str | int, ...], given: Any) ->
 
 
 def _without(text: str, given: Any) -> str:
-    for leaf in sorted(_leaves(given), key=len, reverse=True):
-        text = text.replace(leaf, "[value]")
-    return text.strip()
+    """The text without secrets, and without what was given. Short values are parts of too many words."""
+    text = DEFAULT.text(text).replace("\0", "")
+    for leaf in sorted(_leaves(given), key=lambda leaf: (-len(leaf), leaf)):
+        if leaf not in text:
+            continue
+        if len(leaf) < _LONG:
+            text = re.sub(rf"(?<!\w){re.escape(leaf)}(?!\w)", "\0", text)
+        else:
+            text = text.replace(leaf, "\0")
+    return text.replace("\0", "[value]").strip()
 
 
 def _leaves(given: Any) -> set[str]:
-    """The spellings of a value and its parts that a message could repeat; bounded."""
+    """The spellings of a value and its parts that a message could repeat; bounded. Paths tell of keys anyway."""
     found: set[str] = set()
     waiting = [given]
     while waiting and len(found) < 1000:
         value = waiting.pop()
         if isinstance(value, dict):
-            waiting.extend([*value.values(), *value.keys()][:1000])
+            waiting.extend(list(value.values())[:1000])
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting.extend(list(value)[:1000])
         elif value is not None and not isinstance(value, bool):
