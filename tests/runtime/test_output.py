@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from fairlead import App
+from fairlead import App, s
 from fairlead._json import dumps, loads
 from fairlead.runtime import Result
 
@@ -165,6 +165,15 @@ class Movie(TypedDict):
     name: str
 
 
+@dataclass
+class Reel:
+    film: Movie
+
+
+class Closed(BaseModel, extra="forbid"):
+    name: str
+
+
 @pytest.mark.parametrize(
     ("output", "value", "data"),
     [
@@ -195,7 +204,8 @@ async def test_declared_output_is_parsed_and_dumped(output: Any, value: Any, dat
         (list[int], [1, "2"], [1]),
         (Task, None, []),
         (float, float("nan"), []),
-        (Movie, {"name": "x", "extra": 1}, ["extra"]),
+        (Closed, {"name": "x", "extra": 1}, ["extra"]),
+        (s.object({"name": s.string()}).strict(), {"name": "x", "extra": 1}, ["extra"]),
     ],
 )
 async def test_output_that_is_not_as_declared_is_refused_with_the_path(
@@ -205,6 +215,25 @@ async def test_output_that_is_not_as_declared_is_refused_with_the_path(
     assert result.failure is not None
     assert result.failure.code == "OUTPUT_VALIDATION_ERROR"
     assert list(result.failure.issues[0].path) == path
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "data"),
+    [
+        (Movie, {"name": "x", "extra": 1}, {"name": "x"}),
+        (list[Movie], [{"name": "x", "extra": 1}], [{"name": "x"}]),
+        (Reel, {"film": {"name": "x", "extra": 1}, "extra": 1}, {"film": {"name": "x"}}),
+        (Task, {"title": "x", "extra": 1}, {"title": "x", "due": None}),
+        (s.object({"name": s.string()}), {"name": "x", "extra": 1}, {"name": "x"}),
+        (s.object({"name": s.string()}).passthrough(), {"name": "x", "e": 1}, {"name": "x", "e": 1}),
+    ],
+)
+async def test_keys_of_an_output_that_are_not_declared_are_left_out(
+    output: Any, value: Any, data: Any
+) -> None:
+    result = await give(value, output=output)
+    assert result.failure is None, result.to_dict()
+    assert result.data == data
 
 
 async def test_output_is_never_repaired() -> None:

@@ -281,14 +281,14 @@ class Object(Builder):
                     f"The value of {key!r} is a dict. Write a nested object as s.object({{...}})."
                 )
         self._shape = dict(shape)
-        self._extra = "forbid"
+        self._extra: str | None = None
 
     def passthrough(self) -> Self:
         """Keep keys that are not declared."""
         return self._with(_extra="allow")
 
     def strict(self) -> Self:
-        """Refuse keys that are not declared. This is the default."""
+        """Refuse keys that are not declared, in what an action gives, too; by default they are left out there."""
         return self._with(_extra="forbid")
 
     def _bare(self) -> Any:
@@ -298,7 +298,7 @@ class Object(Builder):
             key: spec.field if isinstance(spec, Builder) else _hint_of(spec)
             for key, spec in self._shape.items()
         }
-        return typed_dict("object", fields, {"extra": self._extra})
+        return typed_dict("object", fields, {"extra": self._extra} if self._extra else None)
 
 
 class AnyOf(Builder):

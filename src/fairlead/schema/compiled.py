@@ -69,8 +69,8 @@ class Schema:
     def validate_output(self) -> Callable[[Any], Any]:
         """Validates what an action gives, by either side.
 
-        Where `dump` need not be called, it refuses what JSON cannot carry, too. Models take keys that they do not
-        declare: what they dump may have more than they take.
+        Where `dump` need not be called, it refuses what JSON cannot carry, too. Keys that are not declared are left
+        out, unless the type itself refuses them: what a model dumps may have more than it takes.
         """
         if self._validate_output is None:
             self._validate_output = self._backing.validator_of_output()

@@ -22,6 +22,7 @@ Core = dict[str, Any]
 
 BRANCH = "\x00"  # opens a union label; no JSON key of a declared shape starts so
 _SCALARS = frozenset({"str", "int", "float", "bool"})
+_RECORDS = frozenset({"typed-dict", "dataclass", "model"})
 _TEMPORAL = {
     "date": "date_type",
     "time": "time_type",
@@ -47,21 +48,21 @@ class _How(NamedTuple):
     lax: frozenset[str]
     #: An instance of a class is accepted without a second look, so its numbers are checked when dumped.
     passed_as_is: bool
-    #: Whether models refuse keys that they do not declare.
+    #: Whether records refuse keys that they do not declare.
     closed: bool
 
 
 def tighten(core: Mapping[str, Any], *, closed: bool = True) -> Core:
     """A strict copy; the given schema, often cached on a class, is not changed.
 
-    Models that are not `closed` take keys that they do not declare: what a model dumps has computed fields, too.
+    Records that are not `closed` leave out keys that they do not declare: what a model dumps has computed fields, too.
     """
     return _tighten(core, _How(frozenset(), False, closed))
 
 
-def has_models(core: Any) -> bool:
-    """Whether a core schema has models in it."""
-    return any(node.get("type") == "model" for node in nodes(core))
+def has_records(core: Any) -> bool:
+    """Whether a core schema has objects of declared keys in it."""
+    return any(node.get("type") in _RECORDS for node in nodes(core))
 
 
 def _tighten(node: Mapping[str, Any], how: _How) -> Core:
@@ -91,7 +92,7 @@ def _tighten(node: Mapping[str, Any], how: _How) -> Core:
         return dict(core_schema.no_info_before_validator_function(refuse, new))
     if kind == "any" and "serialization" not in new:
         new["serialization"] = _JSONABLE
-    if kind in ("typed-dict", "dataclass") or (kind == "model" and how.closed and not new.get("root_model")):
+    if how.closed and kind in _RECORDS and not new.get("root_model"):
         _refuse_extras(new)
     return new
 

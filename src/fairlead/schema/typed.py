@@ -38,12 +38,13 @@ class Typed:
         self.drop_blanks = plan_of_core(self.core)
 
     def validator_of_output(self) -> Callable[[Any], Any]:
-        from fairlead.schema.strictness import has_models, tighten
+        from fairlead.schema.strictness import has_records, tighten
         from fairlead.schema.texts import read_as_utf8
 
+        core = tighten(self._given, closed=False) if has_records(self.core) else self.core
         if self.plain:
-            return _validator(read_as_utf8(self.core))
-        return _validator(tighten(self._given, closed=False)) if has_models(self.core) else self.validate
+            return _validator(read_as_utf8(core))
+        return self.validate if core is self.core else _validator(core)
 
     def issues(self, error: Exception) -> list[Issue]:
         from fairlead.schema.issues import read
