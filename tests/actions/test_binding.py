@@ -443,3 +443,24 @@ async def test_descriptions_of_parameters_reach_the_schema() -> None:
     assert fields["title"]["description"] == "What to do"
     assert fields["owner"]["description"] == "Who does it"
     assert fields["notes"]["description"] == "More words."
+
+
+async def test_a_default_that_can_be_changed_is_new_for_each_call() -> None:
+    class Box(BaseModel):
+        items: list[int] = []
+
+    async def keep(
+        items: list[int] = [],  # noqa: B006
+        box: Box = Box(),  # noqa: B008
+        words: dict[str, int] = {"a": 1},  # noqa: B006
+        size: int = 1,
+    ) -> list[int]:
+        """Keep them."""
+        for each in (items, box.items):
+            each.append(size)
+        words["a"] += 1
+        return [*items, *box.items, words["a"]]
+
+    app = App("x", actions=[Action(keep)])
+    assert [(await app.invoke("keep")).data for _ in range(3)] == [[1, 1, 2]] * 3
+    assert (await app.invoke("keep", {"items": [5], "size": 2})).data == [5, 2, 2, 2]

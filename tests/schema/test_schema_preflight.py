@@ -82,6 +82,12 @@ READ = {
     "nullTextForNullable": ({"type": ["integer", "null"]}, " NULL ", None),
     "nullTextForOpenApiNullable": ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "none", None),
     "nullTextForNullableEnum": ({"enum": ["a", None]}, "null", None),
+    "nullTextForNullableFormat": ({"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}, "null", None),
+    "nullTextForNullableFormatInOne": ({"type": ["string", "null"], "format": "date"}, "None", None),
+    "nullTextForNullablePattern": (
+        {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[0-9.]+$"}, {"type": "null"}]}, "null", None
+    ),
+    "nullTextForNullableText": ({"type": ["string", "null"]}, "null", "null"),
     "oneOfTakesTheBranchThatFits": ({"oneOf": [INTEGER, STRINGS]}, '["a"]', ["a"]),
     "oneOfReadsAScalar": ({"oneOf": [INTEGER, STRINGS]}, "5", 5),
     "arrayItemsAreReadOneByOne": ({"type": "array", "items": INTEGER}, ["1", 2], [1, 2]),

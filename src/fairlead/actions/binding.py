@@ -6,11 +6,12 @@ It reads the signature once, at definition time, and compiles the shapes. It kno
 from __future__ import annotations
 
 import collections.abc
+import copy
 import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -121,7 +122,7 @@ def bind(owner: str, function: Callable[..., Any], input: Any, output: Any) -> B
     elif model is None and _stand_in_order(parameters):
         call = functools.partial(_placed, function, parameters, context)
     else:
-        call = functools.partial(_spread, function, others, context)
+        call = functools.partial(_spread, _with_fresh_defaults(function, parameters), others, context)
     taken = _input(owner, function, model, parameters, others, module)
     binding = Binding(
         owner,
@@ -289,6 +290,34 @@ def _placed(
     # What is compiled are the names of a function's parameters, and nothing else can be one.
     call: Callable[[Any, Any], Any] = eval(f"lambda value, ctx: function({given})", {"function": function})  # noqa: S307
     return call
+
+
+def _with_fresh_defaults(
+    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
+) -> Callable[..., Any]:
+    """The function with new copies of the defaults that can be changed: what one call does to them stays its own."""
+    fresh = {name: each.default for name, each in parameters.items() if _can_be_changed(each.default)}
+    if not fresh:
+        return function
+
+    def filled(**given: Any) -> Any:
+        for name, default in fresh.items():
+            if name not in given:
+                given[name] = copy.deepcopy(default)
+        return function(**given)
+
+    return filled
+
+
+def _can_be_changed(default: Any) -> bool:
+    """Lists, dicts, sets and ordinary models have no hash. What cannot be copied stays as it is."""
+    try:
+        hash(default)
+    except TypeError:
+        with suppress(Exception):
+            copy.deepcopy(default)
+            return True
+    return False
 
 
 def _spread(

@@ -10,13 +10,13 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
+from fairlead.schema.readings import null
 from fairlead.schema.wording import json_type
 
 _DEEPEST = 100
 _IN_PLACE = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
-_NEVER_BLANK = frozenset(
-    {"date", "time", "date-time", "duration", "uuid", "uri", "email", "ipv4", "ipv6", "hostname"}
-)
+#: Formats that neither a blank nor the word null has.
+_NO_WORDS = frozenset({"date", "time", "date-time", "duration", "uuid", "uri", "email", "ipv4", "ipv6"})
 
 
 def resolve(ref: str, root: Any) -> Any:
@@ -197,7 +197,10 @@ def _is_in_bounds(value: Any, schema: dict[str, Any]) -> bool:
 
 
 def _is_text_in_bounds(value: str, schema: dict[str, Any]) -> bool:
-    if not value.strip() and schema.get("format") in _NEVER_BLANK:
+    declared = schema.get("format")
+    if declared in _NO_WORDS and (not value.strip() or null(value) is None):
+        return False
+    if declared == "hostname" and not value.strip():
         return False
     if "pattern" in schema and not matches(schema["pattern"], value):
         return False

@@ -129,6 +129,8 @@ class _Mender:
         if options is not None:
             nullable = [None] if place.schema.get("nullable") is True else []
             return self._read_option(text, [*options, *nullable], place)
+        if "null" in types and self._reading("null", text) is None:
+            types = {"null"}
         if not types or "string" in types:
             return text
         readings = {
@@ -176,7 +178,11 @@ class _Mender:
         branches = place.schema.get(keyword)
         if not isinstance(branches, list) or not branches:
             return value
-        if isinstance(value, str) and any(self._allows_text(branch) for branch in branches):
+        if (
+            isinstance(value, str)
+            and self._reading("null", value) is UNREAD
+            and any(self._allows_text(branch) for branch in branches)
+        ):
             return value
         met: list[tuple[Any, list[str]]] = []
         changed: list[tuple[Any, list[str]]] = []
