@@ -1,6 +1,7 @@
 """What an action may be declared with: every wrong value is refused at definition time, and near misses are named."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -453,3 +454,27 @@ def test_the_repr_names_the_action_and_no_more() -> None:
 
 def test_an_action_can_be_made_with_its_types_spelled_out() -> None:
     assert Action[..., Any](ping).name == "ping"
+
+
+def _called_back(word: str, then: Callable[[int], int]) -> int:
+    """Take what no caller can send."""
+    return then(len(word))
+
+
+def _gives_a_function(word: str) -> Callable[[int], int]:
+    """Give what JSON cannot say."""
+    return len(word).__add__
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (_called_back, "the input type cannot be used: 'then': JSON has no form for such a value"),
+        (_gives_a_function, "the output type cannot be used: JSON has no form for such a value"),
+    ],
+)
+def test_a_type_without_a_json_schema_is_refused_where_it_is_defined(
+    function: Callable[..., Any], told: str
+) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        Action(function, name="act")

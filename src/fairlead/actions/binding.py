@@ -92,16 +92,19 @@ class Binding:
 
     @cached_property
     def input(self) -> Schema:
-        return _built(self._owner, "input", self._shapes.input)
+        return _built(self._owner, "input", lambda: self._shapes.input().checked("validation"))
 
     @cached_property
     def output(self) -> Schema | None:
-        return self._shapes.output and _built(self._owner, "output", self._shapes.output)
+        return self._given(self._shapes.output)
 
     @cached_property
     def chunk(self) -> Schema | None:
         """For streams: the schema of one yielded item."""
-        return self._shapes.chunk and _built(self._owner, "output", self._shapes.chunk)
+        return self._given(self._shapes.chunk)
+
+    def _given(self, make: Make | None) -> Schema | None:
+        return make and _built(self._owner, "output", lambda: make().checked("serialization"))
 
     def compile(self) -> None:
         """Have all shapes ready. Raises DefinitionError."""

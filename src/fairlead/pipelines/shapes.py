@@ -42,6 +42,9 @@ class Shape:
         """What is wrong by an error of this shape."""
         return list(error.issues) if isinstance(error, Invalid) else []
 
+    def check(self, mode: Any) -> None:
+        """Every type of a pipeline is one of JSON's."""
+
     def document(self, mode: Any) -> dict[str, Any]:
         """The JSON Schema of the type."""
         return schema_of(self._type)

@@ -35,6 +35,9 @@ class Backing(Protocol):
 
     def issues(self, error: Exception) -> list[Issue]: ...
 
+    def check(self, mode: Mode) -> None:
+        """Raise TypeError when JSON Schema has no words for the shape; cheap where it surely has."""
+
     def document(self, mode: Mode) -> dict[str, Any]: ...
 
 
@@ -85,6 +88,11 @@ class Schema:
     def output_json_schema(self) -> dict[str, Any]:
         """What `dump` produces, as JSON Schema 2020-12."""
         return self._document("serialization")
+
+    def checked(self, mode: Mode) -> Schema:
+        """The schema itself. Raises TypeError when JSON Schema has no words for it."""
+        self._backing.check(mode)
+        return self
 
     def issues(self, error: Exception) -> list[Issue]:
         """What an error of `validate` or `dump` means, without the rejected values."""

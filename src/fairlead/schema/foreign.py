@@ -69,6 +69,9 @@ class Foreign:
             return [Issue(error.path, "type", f"This is not a JSON value: {error.reason}.")]
         return [Issue((), "value", "The value could not be checked.")]
 
+    def check(self, mode: Mode) -> None:
+        """It came as JSON Schema."""
+
     def document(self, mode: Mode) -> dict[str, Any]:
         return self._document  # type: ignore[no-any-return]
 

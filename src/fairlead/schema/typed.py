@@ -51,6 +51,16 @@ class Typed:
 
         return read(error, self.core)
 
+    def check(self, mode: Mode) -> None:
+        found = _without_words(self.core)
+        if found is None:
+            return
+        try:
+            self.document(mode)
+        except TypeError as error:
+            why = "JSON has no form for such a value. Declare JSON's types, or a model of them."
+            raise TypeError(found + why) from error
+
     def document(self, mode: Mode) -> dict[str, Any]:
         from fairlead.schema import basics
 
@@ -60,6 +70,31 @@ class Typed:
         from fairlead.schema.document import document
 
         return document(self.core, mode)
+
+
+#: Shapes that no JSON Schema tells of, unless their author gives one.
+_WORDLESS = frozenset({"callable", "is-instance", "is-subclass", "function-plain"})
+#: What counts for Python's own values only, or is no shape.
+_BESIDE = frozenset({"python_schema", "strict_schema", "metadata", "config", "serialization", "cls"})
+
+
+def _without_words(core: Any, where: str = "") -> str | None:
+    """The field for which there may be no words, as the beginning of a sentence; None where all have them."""
+    if isinstance(core, list | tuple):
+        return next((found for each in core if (found := _without_words(each, where)) is not None), None)
+    if not isinstance(core, dict):
+        return None
+    if core.get("type") in _WORDLESS:
+        return where
+    for key, part in core.items():
+        if key == "fields" and isinstance(part, dict) and not where:
+            inner = [_without_words(field, f"{name!r}: ") for name, field in part.items()]
+        else:
+            inner = [None if key in _BESIDE else _without_words(part, where)]
+        for found in inner:
+            if found is not None:
+                return found
+    return None
 
 
 def _validator(core: Any) -> Callable[[Any], Any]:
