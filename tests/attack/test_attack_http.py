@@ -97,8 +97,13 @@ def port() -> Iterator[int]:
         """Add two numbers."""
         return a + b
 
+    @app.action
+    async def who(ctx: Context) -> Any:
+        """Say who calls."""
+        return ctx.user
+
     at = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app.http(), http=BoundedProtocol, log_level="critical")
+    config = uvicorn.Config(app.http(resolve_context=known), http=BoundedProtocol, log_level="critical")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]}, daemon=True)
     thread.start()
@@ -166,6 +171,29 @@ def test_headers_that_end_in_time_are_read(port: int) -> None:
     long = b'{"input":{"a":1}%b}' % (b" " * 500_000)
     head = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(long)
     assert b"200 OK" in raw(port, head, long[:300_000], long[300_000:])
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_comes_in_a_trailer_is_no_header(port: int, at_once: bool) -> None:
+    """RFC 9110, 6.5.1: nobody before this server has looked at it."""
+    head = b"POST /fairlead/actions/who/invoke HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    head += b"content-type: application/json\r\ntransfer-encoding: chunked\r\n"
+    parts = [
+        b"1\r\n{\r\n",
+        b"1;x=y\r\n}\r\n",
+        b"0\r\n",
+        b"X-Caller: root\r\nexpect: 100-continue\r\n",
+        b"\r\n",
+    ]
+
+    def asked(headers: bytes) -> dict[str, Any]:
+        sent = [head + headers + b"\r\n", *parts]
+        answer = raw(port, *([b"".join(sent)] if at_once else sent))
+        told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+        return told
+
+    assert asked(b"")["data"] is None
+    assert asked(b"X-Caller: ann\r\n")["data"] == {"id": "ann"}
 
 
 @pytest.mark.parametrize("depth", [130, 400, 1_000, 100_000])
