@@ -97,8 +97,20 @@ def port() -> Iterator[int]:
         """Add two numbers."""
         return a + b
 
+    @app.action
+    async def wait() -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+    @app.action
+    async def who(ctx: Context) -> Any:
+        """Say who calls."""
+        return ctx.user
+
     at = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app.http(), http=BoundedProtocol, log_level="critical")
+    config = uvicorn.Config(
+        app.http(resolve_context=known), http=BoundedProtocol, log_level="critical", timeout_keep_alive=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]}, daemon=True)
     thread.start()
@@ -166,6 +178,86 @@ def test_headers_that_end_in_time_are_read(port: int) -> None:
     long = b'{"input":{"a":1}%b}' % (b" " * 500_000)
     head = HEAD + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(long)
     assert b"200 OK" in raw(port, head, long[:300_000], long[300_000:])
+
+
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+#: Nobody waits for the body of a request to nowhere.
+ANSWERED = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def flood(connection: socket.socket, piece: bytes) -> int:
+    """How many bytes are taken, up to a flood."""
+    sent = 0
+    with suppress(OSError):
+        while sent < _FLOOD:
+            sent += connection.send(piece)
+    return sent
+
+
+@pytest.mark.parametrize("line", [b"x: %b\r\n" % (b"y" * 1_000), b"y" * 1_000], ids=["lines", "one line"])
+def test_trailers_without_end_are_not_kept(port: int, line: bytes) -> None:
+    # Of a request that waits for them, of one that has its answer, and before the first chunk as well.
+    beginnings = (CHUNKED + b"11\r\n" + BODY + b"\r\n0\r\nx: ", CHUNKED + b"0\r\nx: ", CHUNKED + b"11;x=")
+    for beginning in beginnings:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+            connection.sendall(beginning)
+            assert flood(connection, line) < _FLOOD
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        connection.sendall(ANSWERED + b"0\r\nx: ")
+        assert b"404" in connection.recv(65536)
+        assert flood(connection, line) < _FLOOD
+    assert b"200 OK" in raw(port, HEAD + b"connection: close\r\ncontent-length: 17\r\n\r\n" + BODY)
+
+
+def test_trailers_that_end_in_time_are_read_over(port: int) -> None:
+    trailers = b"x: %b\r\n" % (b"y" * 20_000)
+    long = b'{"input":{"a":1}%b}' % (b" " * 500_000)
+    head = CHUNKED.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+    for cut in range(1, 8):
+        sent = b"%x\r\n%b\r\n0\r\n" % (len(long), long)
+        assert b"200 OK" in raw(
+            port, head, sent[:-cut], sent[-cut:], trailers[:9_000], trailers[9_000:], b"\r\n"
+        )
+
+
+def test_whoever_has_an_answer_and_sends_a_little_more_does_not_stay(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        connection.sendall(ANSWERED)
+        assert b"404" in connection.recv(65536)
+        connection.sendall(b"0\r\nx: y")
+        assert connection.recv(65536) == b""
+
+
+def test_headers_that_are_too_long_are_no_answer_to_the_request_before(port: int) -> None:
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection, suppress(OSError):
+        connection.sendall(HEAD.replace(b"/add/", b"/wait/") + b"content-length: 2\r\n\r\n{}" + HEAD)
+        assert flood(connection, b"x: %b\r\n" % (b"y" * 1_000)) < _FLOOD
+        answer = connection.recv(65536)
+    assert answer == b""
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_comes_in_a_trailer_is_no_header(port: int, at_once: bool) -> None:
+    """RFC 9110, 6.5.1: nobody before this server has looked at it."""
+    head = b"POST /fairlead/actions/who/invoke HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    head += b"content-type: application/json\r\ntransfer-encoding: chunked\r\n"
+    parts = [
+        b"1\r\n{\r\n",
+        b"1;x=y\r\n}\r\n",
+        b"0\r\n",
+        b"X-Caller: root\r\nexpect: 100-continue\r\n",
+        b"\r\n",
+    ]
+
+    def asked(headers: bytes) -> dict[str, Any]:
+        sent = [head + headers + b"\r\n", *parts]
+        answer = raw(port, *([b"".join(sent)] if at_once else sent))
+        told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+        return told
+
+    assert asked(b"")["data"] is None
+    assert asked(b"X-Caller: ann\r\n")["data"] == {"id": "ann"}
 
 
 @pytest.mark.parametrize("depth", [130, 400, 1_000, 100_000])

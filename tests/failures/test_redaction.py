@@ -36,6 +36,7 @@ TOKENS = [
     "pypi-" + "AgEIcHlwaS5vcmc" + ALNUM,
     "hf_" + ALNUM,
     "oag_" + HEX,
+    "bak_" + HEX,
     "whsec_" + ALNUM,
     "SG." + ALNUM[:22] + "." + ALNUM,
     "ya29." + ALNUM,

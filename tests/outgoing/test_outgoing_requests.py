@@ -143,12 +143,20 @@ async def test_a_relative_redirect_is_followed_with_its_credentials() -> None:
 
 async def test_credentials_are_dropped_when_a_redirect_leads_to_another_origin() -> None:
     async with Receiver() as other, Receiver(lambda got: reply(307, location=other.url)) as server:
-        given = {"Authorization": "Bearer t", "Cookie": "c=1", "X-Mine": "1"}
+        names = "Authorization Proxy-Authorization Cookie X-API-Key Api-Key X-Auth-Token X-Agent-API-Key"
+        given = dict.fromkeys([*names.split(), "PRIVATE-TOKEN", "Ocp-Apim-Subscription-Key"], "t-secret")
+        given |= {"X-Odd": "Bearer t-secret", "X-Mine": "1", "Idempotency-Key": "2"}
         await Outgoing(HERE).send("GET", server.url, headers=given, redirects=1)
+    assert all("t-secret" in server.got[0].headers[name.lower()] for name in list(given)[:-2])
     headers = other.got[0].headers
-    assert "authorization" not in headers
-    assert "cookie" not in headers
-    assert headers["x-mine"] == "1"
+    assert not [name for name, value in headers.items() if "t-secret" in value]
+    assert (headers["x-mine"], headers["idempotency-key"]) == ("1", "2")
+
+
+async def test_credentials_go_along_where_a_redirect_stays_with_its_origin() -> None:
+    async with Receiver(_moves(307)) as server:
+        await Outgoing(HERE).send("GET", server.url, headers={"X-API-Key": "t-secret"}, redirects=1)
+    assert [got.headers["x-api-key"] for got in server.got] == ["t-secret", "t-secret"]
 
 
 async def test_credentials_are_dropped_when_a_redirect_leaves_tls(tmp_path: Path) -> None:

@@ -492,7 +492,7 @@ def _shape() -> re.Pattern[str]:
         r"|gh[pousr]_[A-Za-z0-9]{12,}+|github_pat_\w{12,}+|glpat-[\w\-]{12,}+"
         r"|xox[a-z]-[\w\-]{10,}+|xapp-[\w\-]{10,}+"
         r"|(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}+|AIza[\w\-]{20,}+"
-        r"|npm_[A-Za-z0-9]{20,}+|pypi-(?:Ag[\w\-]{8,}+|[A-Za-z0-9_]{24,}+)|hf_[A-Za-z0-9]{20,}+|oag_[0-9a-f]{16,}+"
+        r"|npm_[A-Za-z0-9]{20,}+|pypi-(?:Ag[\w\-]{8,}+|[A-Za-z0-9_]{24,}+)|hf_[A-Za-z0-9]{20,}+|(?:oag|bak)_[0-9a-f]{16,}+"
         r"|flk_[A-Za-z0-9]{12}_[A-Za-z0-9]{12,}+"
         r"|whsec_[\w+/=\-]{16,}+|SG\.[\w\-]{16,}+\.[\w\-]{16,}+|ya29\.[\w\-]{16,}+|do[opr]_v1_[0-9a-f]{16,}+"
         r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{16,}+|gls[ac]_\w{16,}+|dckr_pat_[\w\-]{12,}+"

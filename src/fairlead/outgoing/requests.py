@@ -41,8 +41,6 @@ MOST_REDIRECTS: Final = 20
 _AGAIN: Final = frozenset({301, 302, 303, 307, 308})
 #: Redirects after which the same request is made again, body and all.
 _SAME: Final = frozenset({307, 308})
-#: What only one origin may see.
-_CREDENTIALS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 #: What is about a body.
 _OF_BODY: Final = frozenset(
     {"content-length", "content-type", "content-encoding", "content-language", "transfer-encoding"}
@@ -84,7 +82,7 @@ class _Request:
             method, body = "GET", b""
             headers = _without(headers, _OF_BODY)
         if target.origin != self.target.origin:
-            headers = _without(headers, _CREDENTIALS)
+            headers = _without_credentials(headers)
         return _Request(method, target, headers, body, self.patience)
 
 
@@ -198,6 +196,17 @@ class Outgoing:
 
 def _without(headers: tuple[tuple[str, str], ...], names: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple(each for each in headers if each[0].lower() not in names)
+
+
+def _without_credentials(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """What another origin may see: nothing that is a secret by its name, or looks like one."""
+    from fairlead.failures.redaction import DEFAULT
+
+    return tuple(
+        (name, value)
+        for name, value in headers
+        if not DEFAULT.names.match(name) and DEFAULT.text(value) == value
+    )
 
 
 def _told(error: httpx.TransportError) -> Failure:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from fairlead import App
 from fairlead.surfaces.console import Console
+from fairlead.surfaces.console.serving import Serving
 
 INVOKE = "/api/actions/whisper/invoke"
 
@@ -300,3 +304,24 @@ def test_a_program_for_others_says_who_they_are(serve: Callable[[Any], Any]) -> 
     served = serve(made)
     served.open(made.link(served.address))
     assert served.send("POST", "/api/actions/pick/invoke", {}).code == "AUTHORIZATION_ERROR"
+
+
+def test_headers_and_trailers_without_end_are_not_kept() -> None:
+    """Any program on this machine, and any page in its browser, may try."""
+    flood = 50_000_000
+    at = socket.create_server(("127.0.0.1", 0))
+    serving = Serving(Console(App("harbour")))
+    thread = threading.Thread(target=serving.run, args=[at])
+    thread.start()
+    try:
+        for beginning in (b"", b"transfer-encoding: chunked\r\n\r\n0\r\n"):
+            sent = 0
+            with socket.create_connection(at.getsockname(), timeout=20) as line, suppress(OSError):
+                line.sendall(b"POST / HTTP/1.1\r\nhost: x\r\n" + beginning)
+                while sent < flood:
+                    sent += line.send(b"x: %b\r\n" % (b"y" * 1000))
+            assert sent < flood
+    finally:
+        serving.stop()
+        thread.join(20)
+        at.close()

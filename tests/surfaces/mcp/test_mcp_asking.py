@@ -134,6 +134,35 @@ async def test_the_client_says_what_it_is(talk: Connect) -> None:
     assert said["can"] == {"elicitation": True, "elicitation.url": False, "sampling": True, "roots": True}
 
 
+async def test_of_what_a_client_says_a_session_keeps_little(talk: Connect) -> None:
+    app = App("x")
+
+    @app.action
+    async def about(ctx: Context) -> dict[str, Any]:
+        """Say what the client is."""
+        client = behind(ctx)
+        return {
+            "info": dict(client.info),
+            "said": dict(client.capabilities),
+            "can": client.can("elicitation.url"),
+        }
+
+    crowd: dict[str, Any] = {f"x{number}": {"y": {}} for number in range(10_000)}
+    crowd |= {"extensions": {"z" * 10_000: {}}, "elicitation": {"url": {"deep": [{}] * 10_000}}}
+    crowd |= {"roots": {"listChanged": True, "more": "z" * 10_000}}
+    info = {"name": "n" * 10_000, "version": "1", "icons": [{}] * 10_000, "title": ["t"] * 10_000}
+    client = await talk(app)
+    await client.ask(
+        "initialize", {"protocolVersion": "2025-11-25", "capabilities": crowd, "clientInfo": info}
+    )
+    kept = (await client.call("about"))["structuredContent"]
+    assert kept["info"] == {"name": "n" * 200, "version": "1"}
+    assert kept["said"]["elicitation"] == {"url": {}}
+    assert kept["said"]["roots"] == {"listChanged": True}
+    assert kept["can"] is True
+    assert len(json.dumps(kept["said"])) < 4_000
+
+
 # While the action waits
 
 
@@ -529,7 +558,13 @@ async def test_who_listens_hears_what_was_asked_for_and_nothing_else(talk: Conne
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"notifications": 7}, {"notifications": {"resourceSubscriptions": [7]}}]
+    "params",
+    [
+        {},
+        {"notifications": 7},
+        {"notifications": {"resourceSubscriptions": [7]}},
+        {"notifications": {"resourceSubscriptions": ["x://" + "a" * 16_384]}},
+    ],
 )
 async def test_a_filter_that_is_none_is_refused(talk: Connect, params: Any) -> None:
     with pytest.raises(Exception) as refused:

@@ -122,6 +122,38 @@ def test_a_secret_in_plain_sight_is_pointed_out_and_not_repeated(cli: Cli) -> No
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--url", "https://x.test/mcp", "--header", "Authorization=Bearer hunter2hunter2"],
+        ["--url", "https://x.test/mcp?api_key=hunter2hunter2"],
+        ["--env", "API_TOKEN=hunter2", "--", "x"],
+        ["--env", "LOGIN=https://ann:hunter2@x.test", "--", "x"],
+        ["--", "x", "--token", "hunter2"],
+    ],
+)
+def test_a_file_that_a_secret_is_in_is_its_owners_alone(
+    cli: Cli, project: Path, arguments: list[str]
+) -> None:
+    file = project / ".mcp.json"
+
+    def mode() -> int:
+        return file.stat().st_mode & 0o777
+
+    reference = ["--url", "https://x.test/mcp", "--header", "Authorization=Bearer secret:t"]
+    assert cli(app, "mcp", "add", "harmless", *reference).code == 0
+    assert cli(app, "mcp", "add", "too", "--env", "API_TOKEN=${TOKEN}", "--", "x", "--verbose").code == 0
+    assert mode() == 0o644
+    assert cli(app, "mcp", "add", "one", *arguments).code == 0
+    assert mode() == 0o600
+    # Whatever else is written, and whoever opened it meanwhile.
+    file.chmod(0o644)
+    assert cli(app, "mcp", "add", "two", "--", "y").code == 0
+    assert mode() == 0o600
+    assert cli(app, "mcp", "remove", "one").code == 0
+    assert mode() == 0o600
+
+
+@pytest.mark.parametrize(
     ("arguments", "place"),
     [
         (["ad"], "argument 1"),

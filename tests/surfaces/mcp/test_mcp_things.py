@@ -243,6 +243,29 @@ async def test_subscribers_hear_of_updates_until_they_leave(talk: Connect) -> No
     assert other.heard == []
 
 
+async def test_what_a_client_subscribes_to_has_a_bound(talk: Connect) -> None:
+    server: Server = App("t").mcp()
+    client = await talk(server)
+
+    async def refused(method: str, params: dict[str, Any]) -> bool:
+        try:
+            await client.ask(method, params)
+        except Exception as wrong:
+            return bool(wrong.code == -32602)  # type: ignore[attr-defined]
+        return False
+
+    assert await refused("resources/subscribe", {"uri": "x://" + "a" * 16_384})
+    long = [f"x://{number:04}" + "a" * 10_000 for number in range(200)]
+    taken = [uri for uri in long if not await refused("resources/subscribe", {"uri": uri})]
+    assert 50 < len(taken) < 150
+    # Those that are there may be named again, and make room when they are left.
+    assert not await refused("resources/subscribe", {"uri": taken[0]})
+    for _ in range(2):
+        assert not await refused("resources/unsubscribe", {"uri": taken[0]})
+    assert not await refused("resources/subscribe", {"uri": long[-1]})
+    assert await refused("resources/subscribe", {"uri": taken[0]})
+
+
 async def test_clients_hear_of_new_resources_and_prompts(talk: Connect) -> None:
     server: Server = App("t").mcp()
     client = await talk(server)

@@ -95,8 +95,12 @@ def _server(site: Any, ending: Callable[[], None]) -> uvicorn.Server:
 def _config(site: Any, *, lifespan: Literal["on", "off"]) -> uvicorn.Config:
     import uvicorn
 
+    from fairlead.surfaces.http.serving import protocol
+
     return uvicorn.Config(
         site,
+        # What comes before the gate is bounded as it is for the app.
+        http=protocol(),
         # What goes wrong is told by the gate; the rest is noise on a developer's terminal.
         log_level="critical",
         access_log=False,

@@ -139,7 +139,7 @@ def serve(plan: Plan, way: Way, site: HttpApp, at: socket.socket) -> int:
 
     config: dict[str, Any] = {
         "factory": True,
-        "http": _protocol(),
+        "http": protocol(),
         "log_level": way.log_level,
         "access_log": way.access_log,
         "root_path": way.root_path,
@@ -170,7 +170,7 @@ def serve(plan: Plan, way: Way, site: HttpApp, at: socket.socket) -> int:
     return 0
 
 
-def _protocol() -> Any:
+def protocol() -> Any:
     """How requests are read: by httptools within bounds, or by what uvicorn has without it."""
     try:
         from fairlead.surfaces.http.protocol import BoundedProtocol

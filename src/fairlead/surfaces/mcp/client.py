@@ -147,11 +147,15 @@ class Client:
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """What it calls itself. Nobody has verified it."""
+        """What it calls itself: of a session its name, title, version, description and site, 200 characters each.
+
+        Nobody has verified it.
+        """
         return self._exchange.peer.info
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
+        """What it says that it can do: of a session the names of capabilities and of their modes."""
         return self._exchange.peer.capabilities
 
     def can(self, capability: str) -> bool:

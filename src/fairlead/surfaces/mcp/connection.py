@@ -20,7 +20,7 @@ from fairlead.surfaces.mcp import results, rpc
 from fairlead.surfaces.mcp.eager import Starter
 from fairlead.surfaces.mcp.exchange import Exchange
 from fairlead.surfaces.mcp.methods import LISTEN, SESSION_ERA, STATELESS_ERA, AtOnce, InTime
-from fairlead.surfaces.mcp.peer import Peer, names_itself, stateless_peer
+from fairlead.surfaces.mcp.peer import Peer, names_itself, session_peer, stateless_peer
 from fairlead.surfaces.mcp.revisions import negotiate
 from fairlead.surfaces.mcp.rpc import (
     INTERNAL_ERROR,
@@ -30,7 +30,7 @@ from fairlead.surfaces.mcp.rpc import (
     RpcError,
 )
 from fairlead.surfaces.mcp.server import CAPABILITIES, Server
-from fairlead.surfaces.mcp.subscriptions import LISTS, MOST, Subscription
+from fairlead.surfaces.mcp.subscriptions import LISTS, Subscription
 from fairlead.surfaces.mcp.voice import Sink
 
 #: How many messages one batch may hold.
@@ -239,12 +239,7 @@ class Connection:
 
     def _initialize(self, params: rpc.Params) -> dict[str, Any]:
         revision = negotiate(params.get("protocolVersion"))
-        capabilities, info = params.get("capabilities"), params.get("clientInfo")
-        self.peer = Peer(
-            revision,
-            capabilities if type(capabilities) is dict else None,
-            info if type(info) is dict else None,
-        )
+        self.peer = session_peer(revision, params.get("capabilities"), params.get("clientInfo"))
         if self._news is None:
             self._news = Subscription(self.server, LISTS, self._send)
         told: dict[str, Any] = {
@@ -260,24 +255,22 @@ class Connection:
         return told
 
     def _subscribe(self, params: rpc.Params) -> dict[str, Any]:
-        uris, uri = self._watched(params)
-        if len(uris) >= MOST:
-            raise RpcError(INVALID_PARAMS, f"No more than {MOST} resources can be subscribed to.")
-        uris.add(uri)
+        news, uri = self._watched(params)
+        news.watch(uri)
         return {}
 
     def _unsubscribe(self, params: rpc.Params) -> dict[str, Any]:
-        uris, uri = self._watched(params)
-        uris.discard(uri)
+        news, uri = self._watched(params)
+        news.leave(uri)
         return {}
 
-    def _watched(self, params: rpc.Params) -> tuple[set[str], str]:
+    def _watched(self, params: rpc.Params) -> tuple[Subscription, str]:
         uri = params.get("uri")
         if type(uri) is not str:
             raise RpcError(INVALID_PARAMS, "Invalid params: give the URI of a resource, as a string.")
         if self._news is None:
             self._news = Subscription(self.server, LISTS, self._send)
-        return self._news.uris, uri
+        return self._news, uri
 
     _OWN: Final = {
         "initialize": _initialize,

@@ -137,7 +137,8 @@ async def listen(exchange: Exchange) -> rpc.Result:
     lists = [name for name in LISTS if wanted.get(name) is True]
     subscription = Subscription(exchange.server, lists, exchange.sink, exchange.request[0])
     try:
-        subscription.uris.update(uris)
+        for uri in uris:
+            subscription.watch(uri)
         pending = exchange.sink(subscription.acknowledge())
         if pending is not None:
             await pending

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, islice
 from typing import Any, Final
 
 from fairlead.surfaces.mcp.revisions import R2025_11, R2026_07, REVISIONS, STATELESS, SUPPORTED, Revision
@@ -26,6 +27,13 @@ LEVELS: Final = {
     for name in names
 }  # fmt: skip
 SILENT: Final = len(LEVELS)
+#: What is kept of a client for as long as its session: these of its words, so long at most.
+_WORDS: Final = ("name", "title", "version", "description", "websiteUrl")
+_LONGEST_WORD: Final = 200
+#: And so many names of capabilities and their modes, beginning with those that are read here.
+_MOST_FLAGS: Final = 64
+_LONGEST_FLAG: Final = 64
+_READ: Final = ("elicitation", "sampling", "roots")
 
 
 class Peer:
@@ -57,6 +65,35 @@ class Peer:
         if not self.revision.elicits:
             return False
         return "url" in said if mode == "url" else "form" in said or "url" not in said
+
+
+def session_peer(revision: Revision, capabilities: object, info: object) -> Peer:
+    """The client that begins a session. What it says is cut down: a stranger may begin thousands."""
+    return Peer(revision, _flags(capabilities), _words(info))
+
+
+def _flags(said: object) -> dict[str, dict[str, Any]]:
+    """Which capabilities there are, and which modes of each; what is said of those is not kept."""
+    if type(said) is not dict:
+        return {}
+    kept: dict[str, dict[str, Any]] = {}
+    left = _MOST_FLAGS
+    for name in chain((name for name in _READ if name in said), islice(said, _MOST_FLAGS)):
+        modes = said[name]
+        if left > 0 and name not in kept and type(modes) is dict and len(name) <= _LONGEST_FLAG:
+            kept[name] = {
+                mode: {} if type(value) is dict else value
+                for mode, value in islice(modes.items(), left)
+                if type(value) in (dict, bool) and len(mode) <= _LONGEST_FLAG
+            }
+            left -= 1 + len(kept[name])
+    return kept
+
+
+def _words(said: object) -> dict[str, str]:
+    if type(said) is not dict:
+        return {}
+    return {word: said[word][:_LONGEST_WORD] for word in _WORDS if type(said.get(word)) is str}
 
 
 def names_itself(meta: object) -> bool:

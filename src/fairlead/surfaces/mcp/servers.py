@@ -26,7 +26,6 @@ _SWITCHES: Final = {"add": ("--trust", "--force", "--json"), "list": ("--json", 
 _VALUED: Final = ("--url", "--prefix", "--timeout", "--reconnect", "--cwd")
 #: Seconds in which a server has to answer `list`.
 _PATIENCE: Final = 15.0
-_SECRET_NAME: Final = re.compile(r"(?i)key|token|secret|passw|authorization|credential|cookie")
 
 
 def servers(program: Program, verb: str, arguments: list[str]) -> int:
@@ -45,8 +44,14 @@ def servers(program: Program, verb: str, arguments: list[str]) -> int:
 
 
 def _add(program: Program, arguments: list[str]) -> int:
-    from fairlead.tools.mcp.settings import SERVERS_FILE, entry_of, read_entries, server_of, write_entry
-    from fairlead.tools.remote import is_reference
+    from fairlead.tools.mcp.settings import (
+        SERVERS_FILE,
+        entry_of,
+        plain_secrets,
+        read_entries,
+        server_of,
+        write_entry,
+    )
 
     at = arguments.index("--") if "--" in arguments else len(arguments)
     command = arguments[at + 1 :]
@@ -69,12 +74,11 @@ def _add(program: Program, arguments: list[str]) -> int:
             Kind.conflict, f"There is a server {name!r} in {SERVERS_FILE} already. --force replaces it."
         )
     write_entry(".", name, entry)
-    for key, value in {**env, **headers}.items():
-        if _SECRET_NAME.search(key) and not is_reference(value) and "${" not in value:
-            program.console.say(
-                f"{key} looks like a secret, and is in {SERVERS_FILE} as it is. Better: "
-                f"'{program.spelled} secrets set {name}', and {key}=secret:{name} here."
-            )
+    for key in plain_secrets(entry):
+        program.console.say(
+            f"{key} looks like a secret, and is in {SERVERS_FILE} as it is, which only you can read now. Better: "
+            f"'{program.spelled} secrets set {name}', and {key}=secret:{name} here."
+        )
     if "--json" in options.on:
         return program.write_json({"added": server.describe()})
     program.console.say(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.surfaces.mcp import rpc
 from fairlead.surfaces.mcp.peer import SUBSCRIPTION
+from fairlead.surfaces.mcp.rpc import INVALID_PARAMS, RpcError
+from fairlead.surfaces.mcp.templates import LONGEST
 from fairlead.surfaces.mcp.voice import Sink
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ LISTS: Final = {
 UPDATED: Final = "notifications/resources/updated"
 #: How many resources one client may watch.
 MOST: Final = 10_000
+#: And how many characters their URIs may have in all.
+_ROOM: Final = 1 << 20
 
 News = tuple[str, str | None]
 
@@ -34,6 +38,7 @@ class Subscription:
         self._methods = {LISTS[name] for name in lists}
         #: The resources that are watched.
         self.uris: set[str] = set()
+        self._size = 0
         self._sink = sink
         self._tag = tag
         self._waiting: dict[News, None] = {}
@@ -42,6 +47,26 @@ class Subscription:
         #: Done when the server has nothing more to tell.
         self.ended: asyncio.Future[None] = self._loop.create_future()
         server.subscriptions.add(self)
+
+    def watch(self, uri: str) -> None:
+        """Want to hear of a resource. Raises RpcError where it is too much."""
+        if uri in self.uris:
+            return
+        if len(uri) > LONGEST:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: a URI has at most {LONGEST} characters.")
+        if len(self.uris) >= MOST or self._size + len(uri) > _ROOM:
+            raise RpcError(
+                INVALID_PARAMS,
+                f"No more than {MOST} resources can be subscribed to, with {_ROOM} characters of URIs in all.",
+            )
+        self.uris.add(uri)
+        self._size += len(uri)
+
+    def leave(self, uri: str) -> None:
+        """Hear no more of it."""
+        if uri in self.uris:
+            self.uris.remove(uri)
+            self._size -= len(uri)
 
     def tell(self, method: str, uri: str | None = None) -> None:
         """Pass on what happened, if it is wanted. Safe from any thread."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +18,14 @@ from typing import Any, Final
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
 from fairlead.tools.mcp.server import McpServer
+from fairlead.tools.remote import is_reference
 
 SERVERS_FILE: Final = ".mcp.json"
 SECTION: Final = "mcpServers"
 _TEXTS: Final = {"command": str, "args": list, "env": dict, "cwd": str, "url": str, "headers": dict}
 _OWN: Final = {"trust": bool, "prefix": str, "include": list, "timeout": (int, float), "reconnect": int}
+
+_SECRET_NAME: Final = re.compile(r"(?i)key|token|secret|passw|authorization|credential|cookie")
 
 
 def configured_servers(folder: str | os.PathLike[str] = ".") -> list[McpServer]:
@@ -71,6 +75,38 @@ def entry_of(
     return {**entry, **options}
 
 
+def plain_secrets(entry: Mapping[str, Any]) -> list[str]:
+    """The variables and headers of an entry whose values look like secrets, and are there as they are."""
+    return [
+        name
+        for key in ("env", "headers")
+        if isinstance(entry.get(key), dict)
+        for name, value in entry[key].items()
+        if isinstance(value, str) and _is_secret(name, value)
+    ]
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if is_reference(value) or "${" in value:
+        return False
+    return _SECRET_NAME.search(name) is not None or _looks_secret(value)
+
+
+def _looks_secret(text: str) -> bool:
+    from fairlead.failures.redaction import DEFAULT
+
+    return DEFAULT.text(text) != text
+
+
+def _holds_secrets(section: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(
+        plain_secrets(entry)
+        or _looks_secret(str(entry.get("url", "")))
+        or (isinstance(args := entry.get("args"), list) and _looks_secret(" ".join(map(str, args))))
+        for entry in section.values()
+    )
+
+
 def read_entries(folder: str | os.PathLike[str] = ".") -> dict[str, dict[str, Any]]:
     """The entries of the file by name, unchecked beyond their shape."""
     section = _document(Path(folder, SERVERS_FILE)).get(SECTION, {})
@@ -80,7 +116,10 @@ def read_entries(folder: str | os.PathLike[str] = ".") -> dict[str, dict[str, An
 
 
 def write_entry(folder: str | os.PathLike[str], name: str, entry: Mapping[str, Any] | None) -> None:
-    """Put an entry into the file, or take it out; everything else stays. The file is replaced in one step."""
+    """Put an entry into the file, or take it out; everything else stays. The file is replaced in one step.
+
+    One that has a secret in it is for its owner alone.
+    """
     path = Path(folder, SERVERS_FILE)
     document = _document(path)
     read_entries(folder)
@@ -89,7 +128,8 @@ def write_entry(folder: str | os.PathLike[str], name: str, entry: Mapping[str, A
         del section[name]
     else:
         section[name] = dict(entry)
-    _replace(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    _replace(path, text, private=_holds_secrets(section))
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -108,9 +148,11 @@ def _document(path: Path) -> dict[str, Any]:
     return found
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str, *, private: bool) -> None:
     path = path.resolve()
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    if private:
+        mode &= 0o700
     handle, made = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8") as file:
