@@ -461,16 +461,16 @@ def _called_back(word: str, then: Callable[[int], int]) -> int:
     return then(len(word))
 
 
-def _gives_a_function(word: str) -> Callable[[int], int]:
+def _gives_functions(word: str) -> list[Callable[[int], int]]:
     """Give what JSON cannot say."""
-    return len(word).__add__
+    return [len(word).__add__]
 
 
 @pytest.mark.parametrize(
     ("function", "told"),
     [
         (_called_back, "the input type cannot be used: 'then': JSON has no form for such a value"),
-        (_gives_a_function, "the output type cannot be used: JSON has no form for such a value"),
+        (_gives_functions, "the output type cannot be used: JSON has no form for such a value"),
     ],
 )
 def test_a_type_without_a_json_schema_is_refused_where_it_is_defined(
