@@ -11,13 +11,14 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins.identity import DEFAULT_AGENT, agents_of, parsed
 from fairlead.plugins.manifest import Route
 from fairlead.runtime import App
@@ -38,10 +39,10 @@ _SERVERS: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "proxy-authenticate", "proxy-authorization"}
 )
-#: What a caller shows to us, and a plugin has no use for.
-_CREDENTIALS: Final = ("authorization", "x-api-key")
-#: How our own keys begin.
-_KEYS: Final = ("flk_", "osk-")
+#: What a caller shows to us, where we ask for a key.
+_CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "x-agent-api-key"})
+#: How our own keys begin; in the middle of somebody else's token that means nothing.
+_KEYS: Final = re.compile(r"(?<![\w.~+/-])(?:flk_|oag_|bak_|osk-)", re.ASCII)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -62,6 +63,8 @@ class Request:
     local: bool = False
     #: Whether the caller shows a valid key.
     owner: Callable[[], Awaitable[bool]] | None = None
+    #: Which of the headers of these names make the caller known to this server.
+    known_by: Callable[[Collection[str]], Awaitable[Collection[str]]] | None = None
     #: Where this server is reached, for what is sent back.
     base_url: str = "http://127.0.0.1"
     #: The same as the one who asks calls it, where that is on this machine.
@@ -202,7 +205,7 @@ class Site:
                 "path": path,
                 "query": dict(query),
                 "path_params": matched.params,
-                "headers": _headers(request.headers, matched.route.auth),
+                "headers": await _headers(request, matched.route.auth),
                 **encoded(body),
                 "remote_addr": "",
                 "plugin_id": plugin.id,
@@ -334,13 +337,15 @@ def _sendable(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _headers(given: Mapping[str, str], auth: str) -> dict[str, str]:
-    """The headers that a plugin sees: not what a caller shows to us."""
-    ours = [
-        name
-        for name in _CREDENTIALS
-        if name in given and (auth == "owner" or any(mark in given[name] for mark in _KEYS))
-    ]
+async def _headers(request: Request, auth: str) -> dict[str, str]:
+    """The headers that a plugin sees: not what a caller shows to us. What shows them to the plugin stays."""
+    given = request.headers
+    ours = {name for name, value in given.items() if _KEYS.search(value)} | {"proxy-authorization"}
+    if auth == "owner":
+        ours |= _CREDENTIALS
+    asked = {name for name in given if name in _CREDENTIALS or DEFAULT.names.match(name)} - ours
+    if asked and request.known_by is not None:
+        ours.update(await request.known_by(asked))
     return {name: value for name, value in given.items() if name not in ours}
 
 

@@ -139,7 +139,14 @@ class HttpApp:
         from fairlead.surfaces.http.plugins import PATHS, PluginSite
 
         settings = self._settings
-        site = PluginSite(app, self._resolvers, max_body=settings.max_body, cors=settings.cors is None)
+        gateway = settings.gateway if isinstance(settings.gateway, Mapping) else {}
+        site = PluginSite(
+            app,
+            self._resolvers,
+            max_body=settings.max_body,
+            cors=settings.cors is None,
+            others=gateway.get("resolve_context", ()),
+        )
         self._routes.beside.append((PATHS, site))
         return site
 

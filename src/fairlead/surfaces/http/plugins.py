@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 from urllib.parse import quote
 
-from fairlead.failures import Failure
+from fairlead.failures import Failure, Kind
 from fairlead.failures.action import PayloadTooLarge
 from fairlead.plugins.routes import PREFIX, Answer, Refused, Request, Site
 from fairlead.runtime import App
@@ -26,6 +26,9 @@ _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _HEADERS: Final = "authorization, content-type, x-osaurus-agent-id"
+#: Headers that may be credentials; a request with more of them has none that a plugin is shown.
+_MOST: Final = 8
+_UNCLEAR: Final = object()
 _CORS: Final = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", _METHODS.encode()),
@@ -36,10 +39,20 @@ _CORS: Final = (
 class PluginSite:
     """An ASGI callable for `/plugins/`."""
 
-    def __init__(self, app: App, resolvers: Sequence[Resolver], *, max_body: int, cors: bool = True) -> None:
+    def __init__(
+        self,
+        app: App,
+        resolvers: Sequence[Resolver],
+        *,
+        max_body: int,
+        cors: bool = True,
+        others: Sequence[Resolver] = (),
+    ) -> None:
         self._app = app
         self._site = Site(app)
         self._resolvers = tuple(resolvers)
+        #: Everybody who takes credentials on this server: these, and those of its other addresses.
+        self._everybody = (*self._resolvers, *(each for each in others if each not in self._resolvers))
         self._max_body = max_body
         #: Whether pages of other origins are told that they may read; else the app's own word counts.
         self._cors = _CORS if cors else ()
@@ -86,6 +99,9 @@ class PluginSite:
                 return False
             return caller.user is not None or caller.auth is not None
 
+        async def known_by(names: Collection[str]) -> Collection[str]:
+            return await self._known_by(scope, names)
+
         return await self._site.answer(
             Request(
                 scope["method"],
@@ -95,10 +111,36 @@ class PluginSite:
                 body,
                 is_local(scope),
                 owner,
+                known_by,
                 _base_url(scope),
                 _origin(scope, request),
             )
         )
+
+    async def _known_by(self, scope: Scope, names: Collection[str]) -> Collection[str]:
+        """Those of the names whose headers make a caller known, or known as another than without them."""
+        lines = [(name.decode("latin-1").lower(), (name, value)) for name, value in scope["headers"]]
+        suspect = [(name, line) for name, line in lines if name in names]
+        if len(suspect) > _MOST:
+            return names
+        bare = [line for name, line in lines if name not in names]
+        found: set[str] = set()
+        for resolver in self._everybody:
+            nobody = await _caller(resolver, {**scope, "headers": bare})
+            for name, line in suspect:
+                caller = await _caller(resolver, {**scope, "headers": [*bare, line]})
+                if caller is _UNCLEAR or (caller is not None and caller != nobody):
+                    found.add(name)
+        return found
+
+
+async def _caller(resolver: Resolver, scope: Scope) -> Any:
+    """Who this resolver says is calling; None for nobody. What it could not find out is unclear."""
+    try:
+        caller = await resolve(resolver, asgi.Request(scope))
+    except Failure as failure:
+        return None if failure.kind is Kind.unauthenticated else _UNCLEAR
+    return None if caller.user is None and caller.auth is None else caller
 
 
 def _sent_path(scope: Scope) -> str:
