@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "/plugins/"
 AGENT_HEADER: Final = "x-osaurus-agent-id"
 AGENT_QUERY: Final = "osr_agent"
+#: By which a plugin's page shows that a request is its own.
+PAGE_QUERY: Final = "osr_page"
 #: Seconds for a plugin to answer.
 LONGEST: Final = 30.0
 #: Requests to routes that ask for no key: so many at once, and so many more each minute.
@@ -39,6 +43,14 @@ _SERVERS: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "proxy-authenticate", "proxy-authorization"}
 )
+#: What plugins send is not of the app's origin, whatever it is: no page of theirs calls the app in a visitor's name, or
+#: reads what the app's own pages keep. What they open elsewhere is as it is elsewhere.
+_APART: Final = (
+    "sandbox allow-scripts allow-forms allow-modals allow-downloads"
+    " allow-popups allow-popups-to-escape-sandbox"
+)
+#: Browsers show no PDF that is apart, and run none in the page's origin.
+_NO_PAGE: Final = "application/pdf"
 #: What a caller shows to us, where we ask for a key.
 _CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "x-agent-api-key"})
 #: How our own keys begin; in the middle of somebody else's token that means nothing.
@@ -78,6 +90,8 @@ class Answer:
     status: int
     body: bytes = b""
     headers: Headers = ()
+    #: Whether pages of other origins may read it, as far as the surface lets them.
+    shared: bool = True
 
 
 class Refused(Exception):
@@ -131,10 +145,25 @@ class Site:
     async def answer(self, request: Request) -> Answer:
         """The answer to a request, whatever it is."""
         try:
-            return await self._passed(request)
+            return _apart(await self._passed(request))
         except Refused as refused:
             body = _json.encode({"error": {"message": refused.message}})
-            return Answer(refused.status, body, (("content-type", "application/json"), *refused.headers))
+            return _apart(
+                Answer(refused.status, body, (("content-type", "application/json"), *refused.headers))
+            )
+
+    def page_token(self, id: str) -> str:
+        """What a page of this plugin shows with its requests, which have no origin to go by."""
+        key = self._app._confirmations.key_for(b"the pages of plugins")
+        return hmac.new(key, id.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:32]
+
+    def of_page(self, path: str, query: str) -> bool:
+        """Whether a request is made by a page of the very plugin that it is for."""
+        given = query_of(query).get(PAGE_QUERY)
+        if given is None:
+            return False
+        id = unquote(path.removeprefix(PREFIX).partition("/")[0])
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.page_token(id).encode())
 
     async def _passed(self, request: Request) -> Answer:
         id, path = addressed(request.path)
@@ -151,7 +180,7 @@ class Site:
             if inner is not None:
                 await self._let_in(plugin, web.auth, web.tunnel_exposed, request, count=False)
                 url = request.origin if request.local and request.origin else self._url(request)
-                return await serve(plugin, web, inner, request, url, agent)
+                return await serve(plugin, web, inner, request, url, agent, self.page_token(plugin.id))
         matched = match(plugin.manifest.routes, request.method, path)
         if matched is None:
             raise Refused(404, "The plugin has nothing at this address for this method.")
@@ -203,7 +232,7 @@ class Site:
                 "route_id": matched.route.id,
                 "method": request.method.upper(),
                 "path": path,
-                "query": dict(query),
+                "query": {name: value for name, value in query.items() if name != PAGE_QUERY},
                 "path_params": matched.params,
                 "headers": await _headers(request, matched.route.auth),
                 **encoded(body),
@@ -335,6 +364,14 @@ def _sendable(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name.lower() not in _SERVERS:
             found.append((name.lower(), value))
     return found
+
+
+def _apart(answer: Answer) -> Answer:
+    """The answer, with an origin of its own wherever a browser makes a page of it. A plugin's own policy holds, too."""
+    kinds = {value.strip().lower() for name, value in answer.headers if name == "content-type"}
+    policy = () if kinds == {_NO_PAGE} else (("content-security-policy", _APART),)
+    told = [(name, value) for name, value in answer.headers if name != "x-content-type-options"]
+    return replace(answer, headers=(*told, *policy, ("x-content-type-options", "nosniff")))
 
 
 async def _headers(request: Request, auth: str) -> dict[str, str]:

@@ -164,7 +164,8 @@ class HttpApp:
         if settings.cors is not None:
             from fairlead.surfaces.http.cors import CorsLayer
 
-            site = CorsLayer(site, settings.cors)
+            plugins = self._plugins
+            site = CorsLayer(site, settings.cors, None if plugins is None else plugins.of_page)
         if settings.allowed_hosts and ANY_HOST not in settings.allowed_hosts:
             from fairlead.surfaces.http.hosts import HostLayer
 

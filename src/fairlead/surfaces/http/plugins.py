@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ _CORS: Final = (
     (b"access-control-allow-methods", _METHODS.encode()),
     (b"access-control-allow-headers", _HEADERS.encode()),
 )
+_NAMES: Final = re.compile(r"[!#$%&'*+.^_`|~\w, -]{1,4096}", re.ASCII)
 
 
 class PluginSite:
@@ -64,8 +66,10 @@ class PluginSite:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = asgi.Request(scope).headers
-        if self._cors and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            await _send(send, Answer(204), self._cors, head=True)
+        own = self.of_page(scope)
+        cors = _own_page(headers) if own else self._cors
+        if cors and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await _send(send, Answer(204), cors, head=True)
             return
         self.in_flight += 1
         try:
@@ -81,7 +85,20 @@ class PluginSite:
             )
         finally:
             self.in_flight -= 1
-        await _send(send, answer, self._cors, head=scope["method"] == "HEAD")
+        if own:
+            kept = [pair for pair in answer.headers if not pair[0].startswith("access-control-")]
+            answer = replace(answer, headers=kept)
+        elif not answer.shared:
+            cors = ()
+        await _send(send, answer, cors, head=scope["method"] == "HEAD")
+
+    def of_page(self, scope: Scope) -> bool:
+        """Whether a page of the plugin makes this request to it. Such pages have no origin."""
+        if not any(name == b"origin" and value == b"null" for name, value in scope["headers"]):
+            return False
+        query: str = scope.get("query_string", b"").decode("latin-1")
+        path = _sent_path(scope)
+        return path.startswith(PREFIX) and self._site.of_page(path, query)
 
     async def _answered(self, scope: Scope, receive: Receive) -> Answer:
         request = asgi.Request(scope)
@@ -132,6 +149,19 @@ class PluginSite:
                 if caller is _UNCLEAR or (caller is not None and caller != nobody):
                     found.add(name)
         return found
+
+
+def _own_page(headers: Mapping[str, str]) -> tuple[tuple[bytes, bytes], ...]:
+    """What a plugin's page is told of its own plugin's answers: that it may send and read all, as one of an origin."""
+    names = headers.get("access-control-request-headers", "")
+    asked = names.encode() if _NAMES.fullmatch(names) else _HEADERS.encode()
+    return (
+        (b"access-control-allow-origin", b"null"),
+        (b"access-control-allow-methods", _METHODS.encode()),
+        (b"access-control-allow-headers", asked),
+        (b"access-control-expose-headers", b"*"),
+        (b"vary", b"origin"),
+    )
 
 
 async def _caller(resolver: Resolver, scope: Scope) -> Any:
@@ -194,7 +224,7 @@ async def _send(send: Send, answer: Answer, cors: Sequence[tuple[bytes, bytes]],
     own = {name for name, _ in answer.headers}
     headers = [
         *((name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers),
-        *(pair for pair in cors if pair[0].decode() not in own),
+        *(pair for pair in cors if pair[0] == b"vary" or pair[0].decode() not in own),
         (b"content-length", b"%d" % len(answer.body)),
         (b"connection", b"close"),
     ]
