@@ -98,6 +98,22 @@ async def test_files_of_others_cannot_be_changed_moved_or_watched(
     assert os.stat(file) == before
 
 
+@needs_seccomp
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize("allow", [(), ("processes",)], ids=["nothing granted", "processes granted"])
+async def test_what_it_may_only_read_keeps_its_mode_owner_times_and_attributes(
+    process_runner: Make, hostile: Path, fence: str, allow: tuple[str, ...]
+) -> None:
+    """By a descriptor, too: whoever owns a file could make it setuid with nothing but leave to read it."""
+    tool = hostile.parent / "tool"
+    tool.write_text("#!/bin/sh")
+    before = os.stat(tool)
+    tried = await told(process_runner(hostile, fence=fence, allow=allow), "change_read_file", tool)
+    assert len(tried) == 16
+    assert {name: how for name, how in tried.items() if how != "EPERM"} == {}
+    assert os.stat(tool) == before
+
+
 @needs_landlock
 async def test_its_own_entry_in_proc_leads_nowhere_else(process_runner: Make, hostile: Path) -> None:
     runner = process_runner(hostile)

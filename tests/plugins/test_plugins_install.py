@@ -20,7 +20,7 @@ from fairlead.failures import Failure
 from fairlead.plugins import archives
 from fairlead.plugins.building import build_plugin
 from fairlead.plugins.consent import consented
-from fairlead.plugins.finding import build, find
+from fairlead.plugins.finding import NotLoaded, build, find
 from fairlead.plugins.installing import install, prepared, roll_back, uninstall
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.quarantine import Quarantine
@@ -349,6 +349,34 @@ def test_an_archive_of_too_many_files_is_refused(
     for archive in (zipped(project, tmp_path / "p.zip"), tarred(project, tmp_path / "p.tar.gz")):
         with pytest.raises(Failure, match="more than 2 files"):
             install_from(archive, layout)
+
+
+def test_a_hidden_file_of_an_archive_is_installed_and_checked(
+    layout: Layout, project: Path, tmp_path: Path
+) -> None:
+    (project / "web" / ".well-known").write_text("known")
+    install_from(tarred(project, tmp_path / "p.tar.gz"), layout)
+    assert installed(layout) == sorted([*WHOLE, "web/.well-known"])
+    ready(layout)
+    (layout.version_folder(ID, "1.0.0") / "web" / ".well-known").write_text("changed")
+    with pytest.raises(Failure, match="well-known"):
+        ready(layout)
+
+
+def test_code_that_was_never_installed_does_not_run(layout: Layout, tmp_path: Path) -> None:
+    """A module beside `plugin.py` stands before one of Python's own, wherever a link of its name leads."""
+    (tmp_path / "p").mkdir()
+    plugin = "import colorsys\nfrom fairlead.plugins.sdk import Plugin\nplugin = Plugin('test.loader', version='1.0.0')"
+    (tmp_path / "p" / "plugin.py").write_text(plugin)
+    install_from(tmp_path / "p", layout)
+    ready(layout)
+    folder = layout.version_folder(ID, "1.0.0")
+    (folder / ".x.py").write_text("never installed")
+    (folder / "colorsys.py").symlink_to(".x.py")
+    with pytest.raises(Failure, match="changed") as refused:
+        ready(layout)
+    assert isinstance(refused.value, NotLoaded)
+    assert refused.value.reason == "receipt_invalid"
 
 
 def test_a_link_in_a_folder_is_not_followed(layout: Layout, project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,46 @@ def test_any_changed_file_is_refused(folder: Path, seal: Seal, change: str) -> N
     else:
         page.unlink()
     with pytest.raises(Failure, match="changed"):
+        verify(folder, "a", "1.0.0", seal)
+
+
+@pytest.mark.parametrize("name", [".x.py", ".x/y.so", "web/.user_consent", ".user_consent/y.py"])
+def test_no_file_can_be_added_that_nobody_counts(folder: Path, seal: Seal, name: str) -> None:
+    received(folder, seal)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).touch()
+    with pytest.raises(Failure, match="changed"):
+        verify(folder, "a", "1.0.0", seal)
+
+
+@pytest.mark.parametrize("target", ["a.so", "web", "/usr", "/etc/hostname", "nowhere", None])
+def test_no_link_or_pipe_can_be_added(folder: Path, seal: Seal, target: str | None) -> None:
+    received(folder, seal)
+    if target is None:
+        os.mkfifo(folder / "colorsys.py")
+    else:
+        (folder / "colorsys.py").symlink_to(target)
+    with pytest.raises(Failure, match="changed"):
+        verify(folder, "a", "1.0.0", seal)
+
+
+def test_a_file_that_becomes_a_link_to_what_it_was_is_refused(folder: Path, seal: Seal) -> None:
+    page = folder / "web" / "index.html"
+    received(folder, seal)
+    page.rename(folder.parent / "index.html")
+    page.symlink_to(folder.parent / "index.html")
+    with pytest.raises(Failure, match="changed"):
+        verify(folder, "a", "1.0.0", seal)
+
+
+def test_hidden_files_that_were_installed_are_counted(folder: Path, seal: Seal) -> None:
+    hidden = folder / "web" / ".well-known"
+    hidden.write_text("known")
+    receipt = received(folder, seal)
+    give_consent(folder, receipt, [], seal, NOW)
+    assert verify(folder, "a", "1.0.0", seal) == receipt
+    hidden.write_text("changed")
+    with pytest.raises(Failure, match="well-known"):
         verify(folder, "a", "1.0.0", seal)
 
 

@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jwt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.agents.models import ScriptModel
+from fairlead.failures import Failure, Kind
 from fairlead.plugins import routes
 from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid
 from fairlead.plugins.manifest import Route
 from fairlead.plugins.routes import Bucket, match, query_of
-from fairlead.surfaces.auth import ApiKeys
+from fairlead.surfaces.auth import ApiKeys, Jwt
 from fairlead.surfaces.auth.keyfile import KeyFile
 from plugins.bridge_kit import ID, Bridge, bridge_manifest, bridged, fetch, macro
 from plugins.conftest import Compiled
@@ -337,6 +339,103 @@ async def test_an_owners_route_needs_a_key_which_the_plugin_does_not_see(
     assert "authorization" not in right.json()["headers"]
     assert "authorization" not in open_one.json()["headers"]
     assert token.encode() not in right.body + open_one.body
+
+
+KEY = "a-key-of-the-developer-s-own"
+SIGNING = "a-secret-that-is-long-enough-to-sign-with"
+SESSION = "session=9f86d081"
+
+
+def by_session(request: Any) -> dict[str, Any] | None:
+    """As programs of their own know callers: by a cookie, or by a header that nobody else has heard of."""
+    named = {SESSION: "ann", "token-of-bob": "bob"}
+    found = [named.get(request.headers.get(name, "")) for name in ("cookie", "x-harbour-token")]
+    return next(({"user": {"id": each}} for each in found if each), None)
+
+
+def signed(secret: str, **claims: Any) -> str:
+    return jwt.encode({"sub": "ann", "exp": 4e9, **claims}, secret)
+
+
+#: What shows a caller to the host: its own keys, whether they hold or not, and what its resolvers know somebody by.
+SHOWN = [
+    ("Authorization", f"Bearer flk_{'a' * 12}_{'b' * 43}"),
+    ("Authorization", f"Bearer oag_{'a1' * 32}"),
+    ("Authorization", f"bearer  bak_{'a1' * 32}"),
+    ("Authorization", "Bearer osk-v1.abc"),
+    ("X-API-Key", f"oag_{'a1' * 32}"),
+    ("X-Agent-API-Key", f"bak_{'a1' * 32}"),
+    ("X-Elsewhere", f"oag_{'a1' * 32}"),
+    ("Authorization", f"Bearer {KEY}"),
+    ("X-API-Key", KEY),
+    ("Authorization", f"Bearer {signed(SIGNING)}"),
+    ("Authorization", f"Bearer {signed(SIGNING[::-1])}"),
+    ("Cookie", SESSION),
+    ("X-Harbour-Token", "token-of-bob"),
+    ("Proxy-Authorization", "Basic YTpi"),
+]
+
+
+@pytest.mark.parametrize("path", ["/echo", "/hook", "/admin"], ids=["none", "verify", "owner"])
+async def test_what_a_caller_shows_to_the_host_no_plugin_sees(
+    library: Path, tmp_path: Path, path: str
+) -> None:
+    known = {KEY: {"name": "ci", "permissions": []}}
+    resolvers = [by_session, Jwt(key=SIGNING), ApiKeys(known, required=True)]
+    gateway = {"resolve_context": [Jwt(key=SIGNING[::-1])]}
+    reached = 0
+    async with site(library, tmp_path, resolve_context=resolvers, gateway=gateway) as (served, bridge):
+        for header, value in SHOWN:
+            shown = {header: value, "X-Other": "stays"}
+            told = await fetch(served, "POST", at(path), headers=shown, agent=bridge.agent())
+            if path == "/admin" and told.status == 401:
+                continue
+            reached += 1
+            assert told.json()["headers"]["x-other"] == "stays"
+            assert header.lower() not in told.json()["headers"], header
+            assert value.rpartition(" ")[2].encode() not in told.body
+    assert reached == (5 if path == "/admin" else len(SHOWN))
+
+
+@pytest.mark.parametrize("path", ["/echo", "/hook"], ids=["none", "verify"])
+@pytest.mark.parametrize("resolver", ["keys", "tokens", "session", "anybody"])
+async def test_what_others_sign_their_requests_with_reaches_the_plugin(
+    library: Path, tmp_path: Path, path: str, resolver: str
+) -> None:
+    resolvers: dict[str, Any] = {
+        "keys": ApiKeys({KEY: {"name": "ci", "permissions": []}}, required=True),
+        "tokens": Jwt(key=SIGNING, required=True),
+        "session": by_session,
+        # Knows everybody, whatever they send.
+        "anybody": lambda request: {"user": {"id": "dev"}},
+    }
+    shown = {
+        "authorization": f"Bearer {signed('of-a-messenger-that-calls-a-webhook')}.oag_x",
+        "x-telegram-bot-api-secret-token": "s3cret",
+        "x-hub-signature-256": "sha256=abc",
+        "cookie": "of=the-plugin",
+    }
+    async with site(library, tmp_path, resolve_context=resolvers[resolver]) as (served, bridge):
+        told = await fetch(served, "POST", at(path), headers=shown, agent=bridge.agent())
+        two = [("Authorization", f"Bearer {KEY}"), ("Authorization", "Bearer other")]
+        doubled = await fetch(served, "POST", at(path), repeated=two, agent=bridge.agent())
+        flood = {f"X-Token-{number}": "x" for number in range(200)}
+        flooded = await fetch(served, "POST", at(path), headers={**flood, **shown}, agent=bridge.agent())
+    assert told.json()["headers"].items() >= shown.items()
+    assert ("authorization" in doubled.json()["headers"]) == (resolver != "keys")
+    assert "cookie" not in flooded.json()["headers"]
+    assert flooded.json()["headers"]["x-hub-signature-256"] == "sha256=abc"
+
+
+async def test_what_a_resolver_cannot_find_out_no_plugin_sees(library: Path, tmp_path: Path) -> None:
+    def away(request: Any) -> None:
+        if "authorization" in request.headers:
+            raise Failure(Kind.unavailable, "The directory is away.")
+
+    async with site(library, tmp_path, resolve_context=away) as (served, bridge):
+        shown = {"Authorization": "Bearer whose"}
+        told = await fetch(served, "POST", at("/echo"), headers=shown, agent=bridge.agent())
+    assert "authorization" not in told.json()["headers"]
 
 
 async def test_without_any_keys_nobody_is_the_owner(library: Path, tmp_path: Path) -> None:

@@ -614,6 +614,36 @@ def test_it_runs_within_the_fence(write: Write, tmp_path: Path) -> None:
     assert told[4:] == [False, ["fairlead", "fairlead.plugins", "fairlead.plugins.sdk"]]
 
 
+def test_files_of_its_own_need_no_change_of_modes(write: Write) -> None:
+    """The fence refuses those for every file; temporary files, databases, archives and copies do without."""
+    folder = write(
+        """
+        import shutil, sqlite3, tempfile, zipfile
+
+        @plugin.tool
+        def keep():
+            "Keep."
+            with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w+", dir=folder) as file:
+                file.write("kept")
+                file.flush()
+                with zipfile.ZipFile(f"{folder}/a.zip", "w") as archive:
+                    archive.write(file.name, "a.txt")
+                with zipfile.ZipFile(f"{folder}/a.zip") as archive:
+                    shutil.copyfile(archive.extract("a.txt", folder), f"{folder}/b.txt")
+                base = sqlite3.connect(f"{folder}/a.db")
+                mode = base.execute("pragma journal_mode = wal").fetchone()[0]
+                with base:
+                    base.execute("create table t (x)")
+                    base.execute("insert into t values (?)", (open(f"{folder}/b.txt").read(),))
+                found = base.execute("select x from t").fetchone()[0]
+                base.close()
+            return [mode, found]
+        """
+    )
+    with open_plugin(folder) as plugin:
+        assert plugin.tool("keep") == ["wal", "kept"]
+
+
 @pytest.mark.parametrize("in_process", [False, True])
 async def test_its_tools_are_actions_of_an_app(
     write: Write, in_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

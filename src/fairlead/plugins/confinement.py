@@ -163,6 +163,7 @@ _NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "pivot_root": (155, 41),
     "chroot": (161, 51),
     "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
     "move_mount": (429, 429),
     "fsopen": (430, 430),
     "fsconfig": (431, 431),
@@ -217,29 +218,35 @@ _NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "mq_open": (240, 180),
     "mknod": (133, None),
     "mknodat": (259, 33),
-    # files by their path: Landlock asks who reads and writes, not who changes their mode, owner or times
+    # Landlock asks who reads and writes a file, not who changes its mode, owner or times. Whoever may read one has it
+    # open, and the owner changes those by a descriptor that only reads; which file that is, no filter sees.
     "chmod": (90, None),
+    "fchmod": (91, 52),
     "fchmodat": (268, 53),
     "fchmodat2": (452, 452),
     "chown": (92, None),
+    "fchown": (93, 55),
     "lchown": (94, None),
     "fchownat": (260, 54),
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
     "setxattrat": (463, 463),
     "removexattr": (197, 14),
     "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
     "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
     "utime": (132, None),
     "utimes": (235, None),
     "futimesat": (261, None),
+    "utimensat": (280, 88),
     "truncate": (76, 45),
     "inotify_add_watch": (254, 27),
     # limits
     "setrlimit": (160, 164),
     "seccomp": (317, 277),
     # decided by their arguments
-    "utimensat": (280, 88),
     "prlimit64": (302, 261),
     "prctl": (157, 167),
     "socket": (41, 198),
@@ -270,8 +277,9 @@ _CLONE_THREAD, _CLONE_NEW = 0x00010000, 0x7E020000
 _SHARED_ANONYMOUS = 0x21
 #: Owners of files, to whom the kernel sends any signal on our behalf; leases, for which others wait; watched folders.
 _FCNTL = (8, 10, 15, 1024, 1026)
-#: Owners of sockets, and keys that a terminal takes for its user's.
-_IOCTL_REFUSED = (0x8901, 0x8902, 0x5412, 0x541C)
+#: Owners of sockets, and keys that a terminal takes for its user's; flags, attributes, versions, encryption and seals
+#: of files, which their owner sets by a descriptor that only reads.
+_IOCTL_REFUSED = (0x8901, 0x8902, 0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40087602, 0x800C6613, 0x40806685)
 _FAMILIES = {"inet": 2, "inet6": 10, "netlink": 16}
 
 _Step = tuple[int, int, int, int]
@@ -321,7 +329,6 @@ def _judged(pid: int, allowed: "frozenset[str]", signals_are_scoped: bool) -> "d
     to_itself = _only(0, (pid,), _EPERM)
     of_itself = _only(0, (pid, 0), _EPERM)
     rules: dict[str, list[_Step]] = {
-        "utimensat": _unless_null(1),
         "prlimit64": _unless_null(2),
         "prctl": [*_argument(0), (_EQUAL, 0, 1, _PR_SET_PDEATHSIG), refuse, (_RETURN, 0, 0, _ALLOW)],
         "socket": [(_RETURN, 0, 0, _ERRNO | _EACCES)],

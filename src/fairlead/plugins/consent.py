@@ -12,9 +12,8 @@ from fairlead.failures import Failure
 from fairlead.failures.host import ConsentRequired
 from fairlead.plugins.layout import write_durably
 from fairlead.plugins.manifest import Manifest
-from fairlead.plugins.receipts import Receipt, Seal
+from fairlead.plugins.receipts import CONSENT, Receipt, Seal
 
-CONSENT: Final = ".user_consent"
 #: What may be granted beside what a manifest names.
 GRANTS: Final = ("network", "processes")
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from fairlead.failures import Failure, Kind
 from fairlead.plugins.archives import is_archive, unpack
 from fairlead.plugins.compatibility import semver
-from fairlead.plugins.consent import CONSENT, GRANTS, Want, give_consent, wants
+from fairlead.plugins.consent import GRANTS, Want, give_consent, wants
 from fairlead.plugins.extracting import extract_now
 from fairlead.plugins.finding import announce, build, check, chosen_library, extracted, read_manifest
 from fairlead.plugins.layout import (
@@ -35,6 +35,7 @@ from fairlead.plugins.layout import (
 from fairlead.plugins.manifest import Manifest, check_id
 from fairlead.plugins.quarantine import Quarantine
 from fairlead.plugins.receipts import (
+    CONSENT,
     RECEIPT,
     Receipt,
     Seal,
@@ -277,7 +278,7 @@ def _gather(source: Path, folder: Path, sha256: str | None) -> None:
 
 
 def _copy_tree(source: Path, folder: Path) -> None:
-    """Plain files only; links are followed where they stay inside, and hidden files stay behind."""
+    """Plain files only: links and hidden files stay behind."""
     total = 0
     for path in files_of(source):
         inside = path.relative_to(source)

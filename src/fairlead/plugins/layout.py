@@ -147,6 +147,20 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield path
 
 
+def entries_of(folder: Path) -> Iterator[Path]:
+    """Whatever is below a folder and is no folder: hidden files, links and all else. Raises OSError.
+
+    A folder that cannot be listed is not taken for an empty one: what is in it could still be opened by its name.
+    """
+
+    def unseen(error: OSError) -> None:
+        raise error
+
+    for place, folders, names in os.walk(folder, onerror=unseen):
+        yield from (Path(place, name) for name in names)
+        yield from (path for path in (Path(place, name) for name in folders) if path.is_symlink())
+
+
 def sync_folder(folder: Path) -> None:
     """Names in a folder are on disk when this returns."""
     if os.name != "posix":

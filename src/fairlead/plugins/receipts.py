@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
-from fairlead.plugins.layout import files_of, write_durably
+from fairlead.plugins.layout import entries_of, write_durably
 from fairlead.store.master import KeyInFile
 
 RECEIPT: Final = "receipt.json"
+CONSENT: Final = ".user_consent"
 KEY: Final = ".receipt-key"
 
 
@@ -67,11 +68,15 @@ class Receipt:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file of a version, by its name in the folder; the receipt itself is left out."""
+    """The SHA-256 of every file of a version by its name in the folder, hidden ones included; "" for what is no file.
+
+    Left out are the two notes of this host, which are sealed themselves. Raises OSError.
+    """
+    notes = (folder / RECEIPT, folder / CONSENT)
     return {
-        path.relative_to(folder).as_posix(): digest(path)
-        for path in files_of(folder)
-        if path != folder / RECEIPT
+        path.relative_to(folder).as_posix(): digest(path) if path.is_file() and not path.is_symlink() else ""
+        for path in entries_of(folder)
+        if path not in notes
     }
 
 
@@ -104,11 +109,17 @@ def verify(folder: Path, id: str, version: str, seal: Seal) -> Receipt:
         raise _untrue(id, f"its receipt is one of {receipt.plugin_id!r} {receipt.version}")
     if not seal.fits(receipt.describe(), told.get("seal")):
         raise _untrue(id, "its receipt was not written by this host")
-    found = digests(folder)
+    try:
+        found = digests(folder)
+    except OSError as exc:
+        raise _untrue(id, f"{Path(exc.filename or folder).name!r} in it cannot be read") from exc
     if found.get(receipt.library) != receipt.dylib_sha256:
         raise _untrue(id, f"the library {receipt.library!r} is not the one that was installed")
+    # A link leads to what may change later; nothing that is installed is one.
     if changed := sorted(
-        name for name in {*found, *receipt.files} if found.get(name) != receipt.files.get(name)
+        name
+        for name in {*found, *receipt.files}
+        if not found.get(name) or found[name] != receipt.files.get(name)
     ):
         others = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         names = ", ".join(repr(name) for name in changed[:3])

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import DEFAULT
 from fairlead.plugins.identity import DEFAULT_AGENT, agents_of, parsed
 from fairlead.plugins.manifest import Route
 from fairlead.runtime import App
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "/plugins/"
 AGENT_HEADER: Final = "x-osaurus-agent-id"
 AGENT_QUERY: Final = "osr_agent"
+#: By which a plugin's page shows that a request is its own.
+PAGE_QUERY: Final = "osr_page"
 #: Seconds for a plugin to answer.
 LONGEST: Final = 30.0
 #: Requests to routes that ask for no key: so many at once, and so many more each minute.
@@ -38,10 +43,18 @@ _SERVERS: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "proxy-authenticate", "proxy-authorization"}
 )
-#: What a caller shows to us, and a plugin has no use for.
-_CREDENTIALS: Final = ("authorization", "x-api-key")
-#: How our own keys begin.
-_KEYS: Final = ("flk_", "osk-")
+#: What plugins send is not of the app's origin, whatever it is: no page of theirs calls the app in a visitor's name, or
+#: reads what the app's own pages keep. What they open elsewhere is as it is elsewhere.
+_APART: Final = (
+    "sandbox allow-scripts allow-forms allow-modals allow-downloads"
+    " allow-popups allow-popups-to-escape-sandbox"
+)
+#: Browsers show no PDF that is apart, and run none in the page's origin.
+_NO_PAGE: Final = "application/pdf"
+#: What a caller shows to us, where we ask for a key.
+_CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "x-agent-api-key"})
+#: How our own keys begin; in the middle of somebody else's token that means nothing.
+_KEYS: Final = re.compile(r"(?<![\w.~+/-])(?:flk_|oag_|bak_|osk-)", re.ASCII)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -62,6 +75,8 @@ class Request:
     local: bool = False
     #: Whether the caller shows a valid key.
     owner: Callable[[], Awaitable[bool]] | None = None
+    #: Which of the headers of these names make the caller known to this server.
+    known_by: Callable[[Collection[str]], Awaitable[Collection[str]]] | None = None
     #: Where this server is reached, for what is sent back.
     base_url: str = "http://127.0.0.1"
     #: The same as the one who asks calls it, where that is on this machine.
@@ -75,6 +90,8 @@ class Answer:
     status: int
     body: bytes = b""
     headers: Headers = ()
+    #: Whether pages of other origins may read it, as far as the surface lets them.
+    shared: bool = True
 
 
 class Refused(Exception):
@@ -128,10 +145,25 @@ class Site:
     async def answer(self, request: Request) -> Answer:
         """The answer to a request, whatever it is."""
         try:
-            return await self._passed(request)
+            return _apart(await self._passed(request))
         except Refused as refused:
             body = _json.encode({"error": {"message": refused.message}})
-            return Answer(refused.status, body, (("content-type", "application/json"), *refused.headers))
+            return _apart(
+                Answer(refused.status, body, (("content-type", "application/json"), *refused.headers))
+            )
+
+    def page_token(self, id: str) -> str:
+        """What a page of this plugin shows with its requests, which have no origin to go by."""
+        key = self._app._confirmations.key_for(b"the pages of plugins")
+        return hmac.new(key, id.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:32]
+
+    def of_page(self, path: str, query: str) -> bool:
+        """Whether a request is made by a page of the very plugin that it is for."""
+        given = query_of(query).get(PAGE_QUERY)
+        if given is None:
+            return False
+        id = unquote(path.removeprefix(PREFIX).partition("/")[0])
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.page_token(id).encode())
 
     async def _passed(self, request: Request) -> Answer:
         id, path = addressed(request.path)
@@ -148,7 +180,7 @@ class Site:
             if inner is not None:
                 await self._let_in(plugin, web.auth, web.tunnel_exposed, request, count=False)
                 url = request.origin if request.local and request.origin else self._url(request)
-                return await serve(plugin, web, inner, request, url, agent)
+                return await serve(plugin, web, inner, request, url, agent, self.page_token(plugin.id))
         matched = match(plugin.manifest.routes, request.method, path)
         if matched is None:
             raise Refused(404, "The plugin has nothing at this address for this method.")
@@ -200,9 +232,9 @@ class Site:
                 "route_id": matched.route.id,
                 "method": request.method.upper(),
                 "path": path,
-                "query": dict(query),
+                "query": {name: value for name, value in query.items() if name != PAGE_QUERY},
                 "path_params": matched.params,
-                "headers": _headers(request.headers, matched.route.auth),
+                "headers": await _headers(request, matched.route.auth),
                 **encoded(body),
                 "remote_addr": "",
                 "plugin_id": plugin.id,
@@ -334,13 +366,23 @@ def _sendable(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _headers(given: Mapping[str, str], auth: str) -> dict[str, str]:
-    """The headers that a plugin sees: not what a caller shows to us."""
-    ours = [
-        name
-        for name in _CREDENTIALS
-        if name in given and (auth == "owner" or any(mark in given[name] for mark in _KEYS))
-    ]
+def _apart(answer: Answer) -> Answer:
+    """The answer, with an origin of its own wherever a browser makes a page of it. A plugin's own policy holds, too."""
+    kinds = {value.strip().lower() for name, value in answer.headers if name == "content-type"}
+    policy = () if kinds == {_NO_PAGE} else (("content-security-policy", _APART),)
+    told = [(name, value) for name, value in answer.headers if name != "x-content-type-options"]
+    return replace(answer, headers=(*told, *policy, ("x-content-type-options", "nosniff")))
+
+
+async def _headers(request: Request, auth: str) -> dict[str, str]:
+    """The headers that a plugin sees: not what a caller shows to us. What shows them to the plugin stays."""
+    given = request.headers
+    ours = {name for name, value in given.items() if _KEYS.search(value)} | {"proxy-authorization"}
+    if auth == "owner":
+        ours |= _CREDENTIALS
+    asked = {name for name in given if name in _CREDENTIALS or DEFAULT.names.match(name)} - ours
+    if asked and request.known_by is not None:
+        ours.update(await request.known_by(asked))
     return {name: value for name, value in given.items() if name not in ours}
 
 

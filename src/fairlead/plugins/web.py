@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from fairlead import _json
 from fairlead.plugins.manifest import Web, below_mount, normalised_mount
-from fairlead.plugins.routes import AGENT_HEADER, PREFIX, Answer, Refused, Request
+from fairlead.plugins.routes import AGENT_HEADER, PAGE_QUERY, PREFIX, Answer, Refused, Request
 
 if TYPE_CHECKING:
     from fairlead.plugins.plugin import Plugin
@@ -57,17 +57,20 @@ def mime_type(name: str) -> str:
     return TYPES.get(name.rpartition(".")[2].lower() if "." in name else "", OTHER)
 
 
-async def serve(plugin: Plugin, web: Web, inner: str, request: Request, base_url: str, agent: str) -> Answer:
+async def serve(
+    plugin: Plugin, web: Web, inner: str, request: Request, base_url: str, agent: str, token: str
+) -> Answer:
     """The file at a path below the mount; the entry page where there is none. Raises Refused."""
     if request.method.upper() not in ("GET", "HEAD"):
         raise Refused(405, "This address takes GET and HEAD.", (("allow", "GET, HEAD"),))
     root = plugin.folder / web.static_dir
     file, content = await asyncio.to_thread(_read, plugin.folder, root, unquote(inner), web.entry)
     kind = mime_type(file.name)
-    if kind.startswith("text/html"):
-        content = _told(content, _script(plugin.id, web, base_url, agent))
-    headers = (("content-type", kind), ("cache-control", CACHE), ("x-content-type-options", "nosniff"))
-    return Answer(200, content, headers)
+    page = kind.startswith("text/html")
+    if page:
+        content = _told(content, _script(plugin.id, web, base_url, agent, token))
+    # A page has its token in it, which is no other page's to read.
+    return Answer(200, content, (("content-type", kind), ("cache-control", CACHE)), shared=not page)
 
 
 def _read(folder: Path, root: Path, inner: str, entry: str) -> tuple[Path, bytes]:
@@ -95,8 +98,8 @@ def contained(folder: Path, root: Path, inner: str) -> Path:
     return Path(found)
 
 
-def _script(plugin: str, web: Web, base_url: str, agent: str) -> bytes:
-    """Tells a page which plugin it is of, where that is, and for which agent."""
+def _script(plugin: str, web: Web, base_url: str, agent: str, token: str) -> bytes:
+    """Tells a page which plugin it is of, where that is, and for which agent; its `fetch` says that it is the page."""
     url = f"{base_url}{PREFIX}{plugin}"
     api = normalised_mount(web.api_mount)
     about = {
@@ -114,7 +117,9 @@ def _script(plugin: str, web: Web, base_url: str, agent: str) -> bytes:
         "o.fetch=function(p,i){i=Object.assign({},i);"
         'var u=/^https?:/.test(p)?p:o.apiUrl+(p.charAt(0)==="/"?"":"/")+p;'
         "if(u.indexOf(o.baseUrl)===0){var h=new Headers(i.headers||{});"
-        f"h.set({_json.dumps(AGENT_HEADER)},o.agentId);i.headers=h}}"
+        f"h.set({_json.dumps(AGENT_HEADER)},o.agentId);i.headers=h;"
+        'u=u.split("#")[0];u+=(u.indexOf("?")<0?"?":"&")'
+        f'+"{PAGE_QUERY}={token}"}}'
         "return fetch(u,i)};"
         "window.__osaurus=o})();</script>"
     ).encode()

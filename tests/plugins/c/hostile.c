@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -134,6 +135,37 @@ static char *change_file(const char *path) {
     add(&all, told("rename", rename(path, "mine")));
     add(&all, told("link", link(path, "mine")));
     add(&all, told("watch", inotify_add_watch(inotify_init1(0), path, IN_ALL_EVENTS)));
+    return all;
+}
+
+/* What it may read, it can open; as the owner, that is enough for the kernel. */
+static char *change_read_file(const char *path) {
+    static const struct timespec times[2] = {{1, 0}, {1, 0}};
+    char *all = strdup("");
+    struct {
+        unsigned long flags, extents, nextents, project, more[3];
+    } attributes = {0};
+    long flags = 0x80; /* never note when it was read */
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+        return told("open", -1);
+    add(&all, told("fchmod", fchmod(fd, 04755)));
+    add(&all, told("fchmodat2", syscall(452, fd, "", 04755, AT_EMPTY_PATH)));
+    add(&all, told("fchown", fchown(fd, getuid(), getgid())));
+    add(&all, told("fchownat", fchownat(fd, "", getuid(), getgid(), AT_EMPTY_PATH)));
+    add(&all, told("fsetxattr", fsetxattr(fd, "user.x", "y", 1, 0)));
+    add(&all, told("setxattrat", syscall(463, fd, "", AT_EMPTY_PATH, "user.x", NULL, 0)));
+    add(&all, told("fremovexattr", fremovexattr(fd, "user.own")));
+    add(&all, told("removexattrat", syscall(466, fd, "", AT_EMPTY_PATH, "user.own")));
+    add(&all, told("futimens", futimens(fd, times)));
+    add(&all, told("futimens now", futimens(fd, NULL)));
+    add(&all, told("file_setattr", syscall(469, fd, "", &attributes, 24, AT_EMPTY_PATH)));
+    add(&all, told("flags", ioctl(fd, FS_IOC_SETFLAGS, &flags)));
+    add(&all, told("attributes", ioctl(fd, FS_IOC_FSSETXATTR, &attributes)));
+    add(&all, told("version", ioctl(fd, FS_IOC_SETVERSION, &flags)));
+    add(&all, told("encryption", ioctl(fd, 0x800c6613, &attributes)));
+    add(&all, told("seal", ioctl(fd, 0x40806685, &attributes)));
+    close(fd);
     return all;
 }
 
@@ -518,6 +550,8 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         return fill_folder(payload);
     if (IS("change_file"))
         return change_file(payload);
+    if (IS("change_read_file"))
+        return change_read_file(payload);
     if (IS("link"))
         return told("symlink", symlink(payload, "escape"));
     if (IS("environment"))

@@ -139,7 +139,14 @@ class HttpApp:
         from fairlead.surfaces.http.plugins import PATHS, PluginSite
 
         settings = self._settings
-        site = PluginSite(app, self._resolvers, max_body=settings.max_body, cors=settings.cors is None)
+        gateway = settings.gateway if isinstance(settings.gateway, Mapping) else {}
+        site = PluginSite(
+            app,
+            self._resolvers,
+            max_body=settings.max_body,
+            cors=settings.cors is None,
+            others=gateway.get("resolve_context", ()),
+        )
         self._routes.beside.append((PATHS, site))
         return site
 
@@ -157,7 +164,8 @@ class HttpApp:
         if settings.cors is not None:
             from fairlead.surfaces.http.cors import CorsLayer
 
-            site = CorsLayer(site, settings.cors)
+            plugins = self._plugins
+            site = CorsLayer(site, settings.cors, None if plugins is None else plugins.of_page)
         if settings.allowed_hosts and ANY_HOST not in settings.allowed_hosts:
             from fairlead.surfaces.http.hosts import HostLayer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fairlead.surfaces.http.asgi import Asgi, Message, Receive, Scope, Send
 from fairlead.surfaces.http.options import Cors
 
@@ -14,10 +16,14 @@ _EXPOSED = b"etag, mcp-protocol-version, mcp-session-id, retry-after, www-authen
 
 
 class CorsLayer:
-    """Lets pages of some origins in. To all others, and to programs, it changes nothing."""
+    """Lets pages of some origins in. To all others, and to programs, it changes nothing.
 
-    def __init__(self, inner: Asgi, cors: Cors) -> None:
+    `answered` tells of requests whose CORS is answered further inside.
+    """
+
+    def __init__(self, inner: Asgi, cors: Cors, answered: Callable[[Scope], bool] | None = None) -> None:
         self._inner = inner
+        self._answered = answered
         self._origins = frozenset(origin.encode() for origin in cors.origins)
         self._anyone = "*" in cors.origins
         shared = [(b"access-control-allow-credentials", b"true")] if cors.credentials else []
@@ -34,6 +40,9 @@ class CorsLayer:
         origin = headers.get(b"origin")
         if origin is None:
             await self._inner(scope, receive, send if self._anyone else _with(send, [_VARY]))
+            return
+        if self._answered is not None and self._answered(scope):
+            await self._inner(scope, receive, send)
             return
         allowed = self._allowed(origin)
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers and allowed:
