@@ -89,7 +89,7 @@ class Worker:
         self._store = store
         self._bus = bus or open_bus(store, app.clock)
         self._clock = app.clock
-        self._sealing = Sealing(store)
+        self._sealing = Sealing(store, app.redactor)
         self._concurrency = concurrency
         self._lease = lease
         self._retention = retention
