@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import date
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from fairlead import App, Context
 from fairlead.runtime import Clock
+from fairlead.store import Statement
 from fairlead.surfaces.mcp import Client, Elicit, Roots, Sample, Server, client_of
 
 NEWEST = "2026-07-28"
@@ -466,6 +468,21 @@ async def test_of_servers_that_share_a_secret_one_runs_what_was_confirmed(
         await two.call("wipe_some", **back)
     assert refused.value.code == -32602  # type: ignore[attr-defined]
     assert [app.wiped for app in apps] == [["a", "red"], []]  # type: ignore[attr-defined]
+
+
+async def test_a_client_is_not_told_where_the_store_is_that_cannot_be_written(
+    talk: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = asking(secret=b"0123456789abcdef", store=f"sqlite:///{tmp_path}/asks.db")
+    client = await talk(app.mcp(include_destructive=True), NEWEST, capabilities=EVERYTHING)
+    back = answered(await client.call("wipe_some", **answered(await client.call("wipe_some"))))
+    await app.store.write(lambda tx: tx.run(Statement.of("DROP TABLE idempotency")))
+    with pytest.raises(Exception) as refused:
+        await client.call("wipe_some", **back)
+    assert refused.value.code == -32603  # type: ignore[attr-defined]
+    assert str(tmp_path) not in str(refused.value)
+    assert str(tmp_path) in caplog.text
+    assert app.wiped == []  # type: ignore[attr-defined]
 
 
 async def test_without_a_way_to_ask_the_stateless_failure_carries_the_token(talk: Connect) -> None:
