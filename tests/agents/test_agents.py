@@ -501,6 +501,38 @@ async def test_what_a_tool_declares_to_be_secret_is_neither_told_nor_kept(app: A
     assert "front" in kept[1].calls[0].arguments
 
 
+def without_pins(value: Any) -> Any:
+    """A developer's own function, which changes what it is given."""
+    if isinstance(value, dict):
+        value.pop("pin", None)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("redact", "given"),
+    [
+        (without_pins, {"pin": "4711-4712"}),
+        ({"keys": ["pin"]}, {"pin": "4711-4712"}),
+        (None, {"env": [{"name": "API_KEY", "value": "4711-4712"}]}),
+    ],
+)
+async def test_what_the_app_would_hide_of_a_call_is_not_kept(tmp_path: Path, redact: Any, given: Any) -> None:
+    app = App("shop", store=f"sqlite:///{tmp_path}/shop.db", redact=redact)
+    got: list[Any] = []
+
+    @app.action
+    async def start(pin: str = "", env: list[dict[str, str]] | None = None) -> str:
+        """Start something."""
+        got.append({"pin": pin} if pin else {"env": env})
+        return "started"
+
+    agent(app, call("start", **given), "Done.", tools=["start"])
+    assert (await ask(app, input={"conversation": "c1"})).ok
+    assert got == [given]
+    _, kept = await app.conversations.get("c1", "")
+    assert "4711" not in str(kept)
+
+
 async def test_the_input_that_a_person_is_shown_is_redacted(app: App) -> None:
     @app.action(requires_confirmation=True, side_effects="write")
     async def log_in(password: str) -> str:

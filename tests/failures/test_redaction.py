@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairlead import _json
-from fairlead.failures import Failure, Issue, Kind, Redactor, action, gateway, host, runtime, tool
+from fairlead.failures import Failure, Issue, Kind, Redactor, action, gateway, host, names, runtime, tool
 from fairlead.failures.redaction import DEFAULT
 
 HEX = "0123456789abcdef" * 4
@@ -282,6 +283,37 @@ PIECES = st.sampled_from(
 def test_redacting_twice_changes_nothing_for_any_text(text: str) -> None:
     once = DEFAULT.text(text)
     assert DEFAULT.text(once) == once
+
+
+NAMES_OF_SECRETS = sorted(
+    names.STRONG | names.WEAK | names.KEY_OF | names.PASS_OF | names.PLURAL_OF | names._WHOLE
+)
+NAMES = st.lists(
+    st.sampled_from([*NAMES_OF_SECRETS, *names._ENDS, "key", "keys", "pass", "tokens", "x"]),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(
+    NAMES, st.sampled_from(["", "_", "-", "."]), st.sampled_from([str.lower, str.upper, str.title]), PIECES
+)
+def test_whatever_is_hidden_could_be_told_before(
+    words: list[str], between: str, spelled: Callable[[str], str], text: str
+) -> None:
+    name = between.join(map(spelled, words))
+    for value in ({name: "x"}, {name: 1}, {"deep": [{"name": name, "value": "x"}]}, [text], f"{name}={text}"):
+        if DEFAULT.value(value) != value:
+            assert DEFAULT.may_hide(_json.dumps(value))
+
+
+@pytest.mark.parametrize("text", [*TOKENS, *(template.format(SECRET) for template in WITH_SECRET)])
+def test_a_text_with_a_secret_may_hide_one(text: str) -> None:
+    assert DEFAULT.may_hide(_json.dumps([text]))
+    assert not DEFAULT.may_hide(
+        _json.dumps({"file": "orders-2026_11.csv", "to": "https://shop.example/a?b=c"})
+    )
+    assert Redactor(["pin"]).may_hide(_json.dumps({"p_in": "4711"}))
 
 
 @given(

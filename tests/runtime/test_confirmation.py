@@ -1,13 +1,20 @@
 """Asking first: a plain yes, or a token bound to the very call it was asked for."""
 
 import asyncio
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead import App, Context
+from fairlead import App, Context, Kind
+from fairlead.runtime import Runtime
+from fairlead.store import DurableIdempotency, Statement, Store, open_store
 from fairlead.testing import FixedClock
 
 
@@ -153,6 +160,105 @@ async def test_a_token_of_another_process_is_refused_unless_the_secret_is_shared
     secret = b"0123456789abcdef0123456789abcdef"
     offered = await token(board(confirmation_secret=secret), "wire", {"amount": 5})
     assert await code(board(confirmation_secret=secret), "wire", {"amount": 5}, confirm=offered) is None
+
+
+# Tokens that are good in several processes
+
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+COUNT = Statement.of("SELECT count(*) FROM idempotency")
+
+
+@pytest.fixture
+def stores(store_url: str) -> Iterator[list[Store]]:
+    """One database, as each of two processes has it open."""
+    with ExitStack() as open:
+        yield [open.enter_context(open_store(url=store_url)) for _ in range(2)]
+
+
+async def test_of_all_processes_on_one_store_one_takes_a_token(stores: list[Store]) -> None:
+    apps = [board(store=store, confirmation_secret=SECRET) for store in stores]
+    for _ in range(5):
+        offered = await token(apps[0], "wire", {"amount": 5})
+        calls = [code(app, "wire", {"amount": 5}, confirm=offered) for app in apps * 4]
+        assert sorted(await asyncio.gather(*calls), key=str) == [REFUSED] * 7 + [None]
+    # After a restart nothing is in memory.
+    again = board(store=stores[0], confirmation_secret=SECRET)
+    assert await code(again, "wire", {"amount": 5}, confirm=offered) == REFUSED
+
+
+async def test_a_token_that_submits_a_task_calls_nothing_in_another_process(stores: list[Store]) -> None:
+    one, other = (board(store=store, confirmation_secret=SECRET) for store in stores)
+    offered = await token(one, "wire", {"amount": 5})
+    await one.tasks.submit("wire", {"amount": 5}, confirm=offered)
+    assert await code(other, "wire", {"amount": 5}, confirm=offered) == REFUSED
+
+
+async def test_a_runtime_without_a_store_uses_tokens_up_where_its_keys_are(stores: list[Store]) -> None:
+    actions = board().actions
+    one, other = (
+        Runtime(actions, confirmation_secret=SECRET, idempotency=DurableIdempotency(store))
+        for store in stores
+    )
+    asked = await one.invoke("wire", {"amount": 5})
+    assert asked.failure is not None
+    offered = asked.failure.details["confirmation"]["code"]
+    assert (await one.invoke("wire", {"amount": 5}, confirm=offered)).ok
+    assert not (await other.invoke("wire", {"amount": 5}, confirm=offered)).ok
+
+
+async def test_used_tokens_are_forgotten_when_they_have_expired(
+    stores: list[Store], fixed_clock: FixedClock
+) -> None:
+    store = stores[0]
+    app = board(store=store, clock=fixed_clock, confirmation_secret=SECRET)
+    for amount in range(130):
+        offered = await token(app, "wire", {"amount": amount})
+        assert await code(app, "wire", {"amount": amount}, confirm=offered) is None
+        fixed_clock.move(10)
+    found = await store.read(lambda tx: tx.one(COUNT))
+    assert found is not None
+    # Those of the last 360 seconds, and those that came since the last look.
+    assert 30 <= found[0] <= 36 + 64
+
+
+async def test_a_token_that_cannot_be_used_up_confirms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    app = board(store=f"sqlite:///{tmp_path}/store.db", confirmation_secret=SECRET)
+    offered = await token(app, "wire", {"amount": 5})
+    refused = await app.invoke("wire", {"amount": 5}, confirm=offered)
+    assert refused.failure is not None
+    assert refused.failure.kind is Kind.misconfigured
+
+
+async def test_no_store_is_made_for_tokens_of_one_process_nor_for_a_yes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    app, sharing = board(store=url), board(store=url, confirmation_secret=SECRET)
+    offered = await token(app, "wire", {"amount": 5})
+    assert await code(app, "wire", {"amount": 5}, confirm=offered) is None
+    assert await code(app, "wire", {"amount": 5}, confirm=offered) == REFUSED
+    assert await code(sharing, "delete", {"id": 1}, confirm=True) is None
+    assert not app.has_store
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="There is no fork.")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_children_that_were_forked_with_the_same_key_take_a_token_once(tmp_path: Path) -> None:
+    app = board(store=f"sqlite:///{tmp_path}/store.db")
+    offered = asyncio.run(token(app, "wire", {"amount": 5}))
+    fork = multiprocessing.get_context("fork")
+    told = fork.SimpleQueue()
+
+    def child() -> None:
+        told.put(asyncio.run(code(app, "wire", {"amount": 5}, confirm=offered)))
+
+    children = [fork.Process(target=child) for _ in range(3)]
+    for each in children:
+        each.start()
+    answers = [told.get() for _ in children]
+    for each in children:
+        each.join()
+    assert sorted(answers, key=str) == [REFUSED, REFUSED, None]
 
 
 @given(st.text(st.characters(), max_size=80) | st.text("~0123456789.abc", max_size=80))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,6 +209,27 @@ async def test_a_task_whose_input_cannot_be_read_ends_as_failed(
     (done,) = await ended(tasks, task)
     assert (done.state, done.attempt) == (State.failed, 1)
     assert done.reason
+
+
+async def test_why_an_input_cannot_be_read_is_told_without_where_the_store_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    app = App("vault")
+
+    @app.action
+    async def pay(password: str) -> int:
+        """Pay."""
+        return len(password)
+
+    task = await app.tasks.submit("pay", {"password": "x"})
+    (tmp_path / "vault.secret.key").unlink()
+    async with app.tasks.worker():
+        (done,) = await ended(app.tasks, task)
+    assert done.state is State.failed
+    assert done.reason
+    assert str(tmp_path) not in done.reason
+    assert str(tmp_path) in caplog.text
 
 
 async def test_what_fails_twice_may_succeed_the_third_time(tasks: Tasks, worker: StartWorker) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -346,10 +348,105 @@ async def test_secrets_of_an_identity_are_not_on_disk(
         assert secret.encode() not in kept
 
 
-def _files(folder: str) -> list[Any]:
-    from pathlib import Path
-
+def _files(folder: str | Path) -> list[Any]:
     return [path for path in Path(folder).rglob("*") if path.is_file()]
+
+
+def vault(redact: Any = None) -> App:
+    app = App("vault", redact=redact)
+
+    @app.action
+    async def pay(amount: int, pin: str) -> str:
+        """Pay."""
+        return pin[-4:]
+
+    @app.action
+    async def keep(data: dict[str, Any]) -> int:
+        """Keep some data."""
+        return len(data)
+
+    @app.action
+    async def note(words: str) -> int:
+        """Take a note."""
+        return len(words)
+
+    @app.action
+    async def log_in(name: str, password: str) -> int:
+        """Log in."""
+        return len(password)
+
+    @app.action
+    async def scale(by: int, up: bool = True) -> int:
+        """Scale, by numbers alone."""
+        return by
+
+    return app
+
+
+def without_pins(value: Any) -> Any:
+    """A developer's own function, which changes what it is given."""
+    if isinstance(value, dict):
+        value.pop("pin", None)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("redact", "action", "input"),
+    [
+        ({"keys": ["pin"]}, "pay", {"amount": 1, "pin": "CANARY-4711"}),
+        (without_pins, "pay", {"amount": 1, "pin": "CANARY-4711"}),
+        ({"keys": ["pin"]}, "keep", {"data": {"pin": "CANARY-4711"}}),
+        (None, "keep", {"data": {"user": {"password": "CANARY-4711"}}}),
+        (None, "keep", {"data": {"env": [{"name": "API_KEY", "value": "CANARY-4711"}]}}),
+        (None, "note", {"words": "Send it with Authorization: Bearer CANARY-4711"}),
+        (without_pins, "log_in", {"name": "ann", "password": "CANARY-4711"}),
+    ],
+)
+async def test_what_the_app_would_hide_of_an_input_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redact: Any, action: str, input: Any
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault(redact).tasks
+    one = await tasks.submit(action, input)
+    many = await tasks.submit_many(action, [input, input])
+    kept = b"".join(path.read_bytes() for path in _files(tmp_path))
+    assert one.id.encode() in kept
+    assert b"CANARY" not in kept
+    async with tasks.worker():
+        done = await ended(tasks, one, *[await tasks.get(id) for id in many])
+    assert {task.state for task in done} == {State.completed}
+
+
+async def test_inputs_with_nothing_to_hide_are_kept_as_they_are_and_need_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    asked: list[Any] = []
+
+    def seen(value: Any) -> Any:
+        asked.append(value)
+        return value
+
+    looks: list[tuple[Callable[[Any], Any] | None, str, Any]] = [
+        (None, "scale", {"by": 3}),
+        (None, "note", {"words": "Buy rope: 3 m, and a token of thanks."}),
+        (seen, "keep", {"data": {"user": "ann"}}),
+    ]
+    for redact, action, input in looks:
+        task = await vault(redact).tasks.submit(action, input)
+        assert task.sealed_input.startswith("{")
+    assert asked[-1] == {"data": {"user": "ann"}}
+    assert not [path for path in _files(tmp_path) if path.suffix == ".key"]
+
+
+async def test_of_many_inputs_those_with_secrets_are_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault().tasks
+    ids = await tasks.submit_many("keep", [{"data": {"a": 1}}, {"data": {"password": "x"}}, {"data": {}}])
+    kept = [(await tasks.get(id)).sealed_input for id in ids]
+    assert [input.startswith("{") for input in kept] == [True, False, True]
 
 
 async def test_callers_that_differ_only_in_a_secret_do_not_get_each_others_results(

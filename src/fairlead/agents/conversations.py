@@ -19,6 +19,7 @@ from fairlead._json import dumps, loads
 from fairlead.agents.models.model import Message, ToolCall
 from fairlead.failures import Failure, Kind
 from fairlead.failures.redaction import DEFAULT, Redactor
+from fairlead.runtime.context import shown
 from fairlead.store.statements import statements
 from fairlead.store.store import Row, Store, Tx, Work, writable
 
@@ -328,9 +329,19 @@ def restore(
 
 def redacted(message: Message, redactor: Redactor) -> Message:
     """A message as it may be kept."""
-    calls = tuple(replace(call, arguments=redactor.text(call.arguments)) for call in message.calls)
+    calls = tuple(replace(call, arguments=_arguments(call.arguments, redactor)) for call in message.calls)
     thought = None if message.reasoning is None else redactor.text(message.reasoning)
     return replace(message, content=redactor.text(message.content), calls=calls, reasoning=thought)
+
+
+def _arguments(given: str, redactor: Redactor) -> str:
+    """Arguments as they may be kept: by their names and as values, and what a model wrote otherwise as a text."""
+    try:
+        # Twice, as a function of the developer's may change what it is given.
+        value, told = loads(given), shown(loads(given), redactor)
+    except ValueError:
+        return redactor.text(given)
+    return redactor.text(given if told == value else dumps(told))
 
 
 def spell(message: Message) -> str:

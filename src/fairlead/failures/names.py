@@ -66,6 +66,8 @@ class Names:
     """The names of secrets: the built-in rule, and the names a user adds."""
 
     def __init__(self, extra: Collection[str] = ()) -> None:
+        #: Whether a user has added any: these are known in every spelling, so that no part of one tells them.
+        self.extended = bool(extra)
         self._exact = frozenset("".join(words(name)) for name in extra)
         self._extra = tuple(tuple(words(name)) for name in extra)
         self.match = lru_cache(maxsize=2048)(self._match)

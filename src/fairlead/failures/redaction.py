@@ -40,6 +40,56 @@ _PROSE = words_of(
 # What a list of headers or variables calls the name of one.
 _LABELS = ("name", "key", "header", "variable")
 _TRAILING = ",.)]}!?:"
+# One of these is in every name and in the look of every secret, in small letters.
+_MARKS = (
+    *(
+        "pass",
+        "pwd",
+        "secret",
+        "cred",
+        "key",
+        "session",
+        "token",
+        "jwt",
+        "auth",
+        "cookie",
+        "sig",
+        "bearer",
+        "basic",
+    ),
+    *(
+        "@",
+        "-----begin",
+        "input_value",
+        "eyj",
+        "sk-",
+        "sk_",
+        "pk-",
+        "pk_",
+        "rk-",
+        "rk_",
+        "_pat_",
+        "_v1_",
+        "glpat",
+    ),
+    *(
+        "gho_",
+        "ghp_",
+        "ghr_",
+        "ghs_",
+        "ghu_",
+        "xox",
+        "xapp",
+        "akia",
+        "asia",
+        "agpa",
+        "aroa",
+        "aiza",
+        "npm_",
+        "pypi-",
+    ),
+    *("hf_", "oag_", "flk_", "whsec", "sg.", "ya29", "shp", "gls"),
+)
 
 
 class Redactor:
@@ -64,6 +114,16 @@ class Redactor:
         if text.isascii() and _suspicious(text) is None:
             return text
         return self._short(text) if len(text) <= _SHORT else self._text(text)
+
+    def may_hide(self, told: str) -> bool:
+        """Whether `value` may hide something of a value whose JSON this is: much sooner told than done."""
+        if self.names.extended or not told.isascii():
+            return True
+        small = told.lower()
+        for mark in _MARKS:  # noqa: SIM110 - half the time of `any`
+            if mark in small:
+                return True
+        return False
 
     def _field(self, name: str) -> tuple[str, frozenset[type]]:
         if self.names.match(name):

@@ -26,6 +26,7 @@ from fairlead.failures.gateway import (
     RateLimited,
     Unauthorized,
 )
+from fairlead.failures.redaction import Redactor
 from fairlead.gateway.call import Caller
 from fairlead.runtime import App
 from fairlead.runtime.hooks import report
@@ -211,7 +212,7 @@ class Callers:
         try:
             row = await store.read(lambda tx: tx.one(SQL.key_by_hash, hash=hashed))
         except Failure as failure:
-            raise _unidentified(failure) from failure
+            raise _unidentified(failure, self._app.redactor) from failure
         # The row is found by the hash of 256 random bits: how long that takes tells nothing of the key.
         if row is None:
             raise InvalidToken("The key is not known here.")
@@ -238,9 +239,9 @@ class Callers:
         if not self._resolvers:
             raise InvalidToken("The credential is not known here.")
         try:
-            found = await resolve(self._resolvers, request)
+            found = await resolve(self._resolvers, request, self._app.redactor)
         except Failure as failure:
-            raise _unidentified(failure) from failure
+            raise _unidentified(failure, self._app.redactor) from failure
         owner = _id_of(found.user) or _id_of(found.auth)
         if owner is None:
             raise InvalidToken("The credential is not known here.")
@@ -253,12 +254,12 @@ _AWAY: Final = frozenset({Kind.unavailable, Kind.misconfigured, Kind.internal})
 _FOR_A_MOMENT: Final = frozenset({Kind.timeout, Kind.upstream, Kind.busy, Kind.rate_limited})
 
 
-def _unidentified(failure: Failure) -> Failure:
+def _unidentified(failure: Failure, redactor: Redactor) -> Failure:
     """Why somebody is not let in, by what went wrong. What is wrong with our own parts they are not told."""
     if isinstance(failure, GatewayFailure):
         return failure
     if failure.kind in _AWAY:
-        report(f"Who calls the gateway could not be found out: {failure.message}")
+        report(f"Who calls the gateway could not be found out: {failure.message}", redactor)
         return AuthUnavailable(retry_after=failure.retry_after or 1.0)
     if failure.kind in _FOR_A_MOMENT:
         return AuthTransient(retry_after=failure.retry_after or 1.0)

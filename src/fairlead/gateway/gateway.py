@@ -251,7 +251,7 @@ class Gateway:
                 raise
             except Exception as exc:
                 at = f" at {found.route.name}" if isinstance(found, Match) else ""
-                report(f"The gateway failed{at}.")
+                report(f"The gateway failed{at}.", self.app.redactor)
                 await self._refuse(from_exception(exc), request, found, headers, exchange)
             else:
                 if isinstance(answer, Answer):

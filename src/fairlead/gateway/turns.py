@@ -210,7 +210,7 @@ async def to_its_end(gateway: Gateway, taken: AsyncIterator[Said | Ended]) -> As
     except Failure as failure:
         yield Ended(failure=for_callers(failure))
     except Exception as exc:
-        report("The gateway failed in a stream.")
+        report("The gateway failed in a stream.", gateway.app.redactor)
         yield Ended(failure=InternalError(cause=exc))
 
 

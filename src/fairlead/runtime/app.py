@@ -115,6 +115,7 @@ class App(Runtime):
         self._loop_lock = threading.Lock()
         #: A store, the address of one, or None: the one that the environment names.
         self._store = store
+        self._confirmations.spending.share_by(self._spender)
         self._tasks: Any = None
         #: `Models`, the name of the default model or that model itself, or None: what the environment names.
         self._models = models
@@ -163,6 +164,9 @@ class App(Runtime):
             self._conversations = room.Conversations(self.store, self.wall, self.redactor)
         kept: Conversations = self._conversations
         return kept
+
+    def _spender(self) -> Any:
+        return _room("store").DurableIdempotency(self.store, clock=self.wall)
 
     def _secrets(self) -> Any:
         return _room("store").Secrets(self.store)

@@ -1,7 +1,7 @@
 """Asking first: a plain yes, or a token that is bound to one caller, one action and one validated input.
 
 The token lets a person confirm exactly what a model asked for: another input needs another token. It is
-signed, expires, and works once.
+signed, expires, and works once: what remembers that is `spending.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import threading
 from typing import Any, Final
 
 from fairlead.actions import DefinitionError
@@ -17,6 +16,7 @@ from fairlead.actions.policy import seconds
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import Clock
 from fairlead.runtime.context import Context
+from fairlead.runtime.spending import Spending
 
 SHORTEST_SECRET = 16
 #: In place of a confirmation, by code of ours that has checked one before.
@@ -26,9 +26,11 @@ ASKS_ITSELF = frozenset({"react", "dev"})
 
 
 class Confirmations:
-    """Issues tokens and redeems them."""
+    """Issues tokens and redeems them. `shared` is where other processes see that one was used, if it can be."""
 
-    def __init__(self, clock: Clock, ttl: float = 300.0, secret: bytes | None = None) -> None:
+    def __init__(
+        self, clock: Clock, ttl: float = 300.0, secret: bytes | None = None, shared: object = None
+    ) -> None:
         if not (secret is None or (type(secret) is bytes and len(secret) >= SHORTEST_SECRET)):
             raise DefinitionError(
                 f"confirmation_secret must be at least {SHORTEST_SECRET} bytes, such as secrets.token_bytes(32)."
@@ -36,9 +38,9 @@ class Confirmations:
         self._clock = clock
         self._ttl = seconds("Runtime", "confirmation_ttl", ttl) or 300.0
         self._secret = secret or secrets.token_bytes(32)
-        self._used: set[str] = set()
-        self._prune_at = 1024
-        self._lock = threading.Lock()
+        #: Whether tokens are good in other processes, too.
+        self.everywhere = secret is not None
+        self.spending = Spending(clock, shared)
 
     def check(self, context: Context, confirm: Any, request: bytes) -> str | None:
         """Pass a confirmed call, with the token to be spent when its work begins; refuse any other.
@@ -81,16 +83,10 @@ class Confirmations:
         if _expiry(token) < self._clock.time():
             raise Failure(Kind.needs_confirmation, "The confirmation has expired. Ask for a new one.")
 
-    def spend(self, token: str) -> None:
+    async def spend(self, token: str) -> None:
         """Use a verified token up; a second use is refused."""
-        now = self._clock.time()
-        with self._lock:
-            if token in self._used:
-                raise Failure(Kind.needs_confirmation, "The confirmation was used before. Ask for a new one.")
-            self._used.add(token)
-            if len(self._used) > self._prune_at:
-                self._used = {used for used in self._used if _expiry(used) >= now}
-                self._prune_at = max(1024, 2 * len(self._used))
+        if not await self.spending.spend(token, _expiry(token), everywhere=self.everywhere):
+            raise Failure(Kind.needs_confirmation, "The confirmation was used before. Ask for a new one.")
 
     def _sign(self, body: str, claim: bytes) -> str:
         return hmac.new(self._secret, f"{body}\n".encode() + claim, hashlib.sha256).hexdigest()[:43]

@@ -133,7 +133,9 @@ def report(message: str, redactor: Redactor = DEFAULT) -> None:
 
     logger = logging.getLogger("fairlead")
     if logger.isEnabledFor(logging.WARNING):
-        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (), None)
+        record = logger.makeRecord(
+            logger.name, logging.WARNING, __file__, 0, redactor.text(message), (), None
+        )
         # Formatters add this text as they would add the exception's own.
         record.exc_text = redactor.text(format_exc().rstrip())
         logger.handle(record)

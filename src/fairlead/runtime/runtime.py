@@ -113,7 +113,7 @@ class Runtime:
         self._hooks = Hooks(hooks)
         self._keys = Keys(idempotency, self.redactor, self.clock)
         self._take = MemoryRates(self.clock.monotonic).take_at if rates is None else timeless(rates)
-        self._confirmations = Confirmations(self.clock, confirmation_ttl, confirmation_secret)
+        self._confirmations = Confirmations(self.clock, confirmation_ttl, confirmation_secret, idempotency)
         self._lifespan = Lifespan(services or {})
         self._telemetry: telemetry.Telemetry | None = None
         for action in actions:
@@ -213,7 +213,7 @@ class Runtime:
         if plan.checker is not None:
             await permitted(plan.checker(plan.action, context.input, context))
         if token is not None:
-            self._confirmations.spend(token)
+            await self._confirmations.spend(token)
         return Checked(plan.action, given, request, context.caller, context.warnings)
 
     def invoke(
@@ -409,7 +409,7 @@ class Runtime:
                             await self._queued(plan.gate, context, limits or Limits(action))
                         gate = plan.gate  # from here on there is a slot to give back
                     if token is not None:
-                        self._confirmations.spend(token)
+                        await within(context, self._confirmations.spend(token), limits)
                     if limits is not None:
                         produced = await attempts(plan, context, limits, sent)
                     else:

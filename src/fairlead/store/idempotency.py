@@ -48,6 +48,8 @@ _LOOK: Final = 5.0
 _PRUNE_EVERY: Final = 64
 #: Seconds for which what has expired stays: a failure must be there when those who waited for it come for it.
 _REMAINS: Final = 60.0
+#: The space of keys that were used up: what works once does so in whichever app it is good.
+_SPENT: Final = "spent"
 
 
 class _Running(NamedTuple):
@@ -143,6 +145,14 @@ class DurableIdempotency:
                     return None  # another has begun anew: ask again, as that one's twin
                 return found
 
+    async def spend(self, key: str, until: float) -> bool:
+        """Use a key up that works once, such as a token; whether nobody had. It is remembered until then."""
+        row, owner = digest_of(_SPENT, key), secrets.token_hex(16)
+        values = {"key": row, "owner": owner, "until": until, "nothing": b""}
+        spent = await self._store.write(lambda tx: tx.one(SQL.spend, **values))
+        self._prune_sometimes()
+        return spent is not None
+
     async def _ask(self, row: str, call: _Call) -> Claim:
         asking = self._submit(lambda tx: self._claim(tx, row, call))
         asking.add_done_callback(lambda done: self._answered(row, call, done))
@@ -175,17 +185,13 @@ class DurableIdempotency:
                 del self._calls[row]
             elif self._heart is None:
                 self._heart = self._begun()
-            self._claims += 1
-            prune = self._claims % _PRUNE_EVERY == 1
         if error is not None:
             call.asked.set_exception(error)
         else:
             call.asked.set_result(done.result())
         if not fresh:
             call.ended.set_result(None)
-        if prune:
-            with suppress(Failure):
-                self._store.submit(self._prune, True)
+        self._prune_sometimes()
 
     def _begun(self) -> threading.Thread | None:
         """The thread that keeps leases; none when the interpreter ends, and leases need no keeping."""
@@ -276,6 +282,14 @@ class DurableIdempotency:
         tx.many(SQL.renew, rows)
         for call in calls.values():
             call.renewed = now
+
+    def _prune_sometimes(self) -> None:
+        with self._lock:
+            self._claims += 1
+            if self._claims % _PRUNE_EVERY != 1:
+                return
+        with suppress(Failure):
+            self._store.submit(self._prune, True)
 
     def _prune(self, tx: Tx) -> None:
         tx.run(SQL.prune, before=self._clock() - _REMAINS, most=2 * _PRUNE_EVERY)

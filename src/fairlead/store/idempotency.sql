@@ -35,6 +35,13 @@ RETURNING awaited
 DELETE FROM idempotency WHERE key = :key AND owner = :owner AND record IS NULL
 RETURNING awaited
 
+-- spend
+INSERT INTO idempotency (key, request, owner, until, awaited, record)
+VALUES (:key, :nothing, :owner, :until, 0, :nothing)
+ON CONFLICT (key) DO UPDATE SET owner = excluded.owner
+WHERE idempotency.owner = excluded.owner
+RETURNING 1
+
 -- prune
 DELETE FROM idempotency WHERE key IN (
     SELECT key FROM idempotency WHERE until <= :before ORDER BY until LIMIT :most

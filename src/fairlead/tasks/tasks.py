@@ -64,7 +64,7 @@ class Tasks:
         self.bus = bus or open_bus(store, app.clock)
         self.queue = queue or app.name
         self._wall = app.clock.time
-        self._sealing = Sealing(store)
+        self._sealing = Sealing(store, app.redactor)
         #: Identities as they are kept, by a digest of how they were given.
         self._identities: dict[bytes, str] = {}
 

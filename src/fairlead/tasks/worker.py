@@ -89,7 +89,7 @@ class Worker:
         self._store = store
         self._bus = bus or open_bus(store, app.clock)
         self._clock = app.clock
-        self._sealing = Sealing(store)
+        self._sealing = Sealing(store, app.redactor)
         self._concurrency = concurrency
         self._lease = lease
         self._retention = retention
@@ -243,7 +243,7 @@ class Worker:
                 self._tell("handed back", task)
             raise
         except Exception as error:
-            report(f"Task {task.id} could not be ended: {error}")
+            report(f"Task {task.id} could not be ended: {error}", self.app.redactor)
             # While the store is away the lease ends, and the task is run again. Anything else would happen again.
             if not isinstance(error, Failure) or error.kind is not Kind.unavailable:
                 await self._give_up(run, error)
@@ -257,7 +257,9 @@ class Worker:
             await self._surely(lambda tx: ledger.run_out(tx, run.held, said, self._wall()))
 
     async def _give_up(self, run: Run, error: Exception) -> None:
-        words = error.message if isinstance(error, Failure) else f"{type(error).__name__} in the worker."
+        # Whoever asks for the task reads why it ended; where the store is stands in the log.
+        told = error.for_callers().message if isinstance(error, Failure) else ""
+        words = self.app.redactor.text(told) or f"{type(error).__name__} in the worker."
         with suppress(Failure):
             await self._surely(
                 lambda tx: ledger.finish(tx, run.held, State.failed, None, writable(words), (), self._wall())

@@ -1,11 +1,13 @@
 """Resolvers: asked in order, and whatever they do wrong ends as a failure that says nothing of the inside."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from fairlead import App
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.auth import ANONYMOUS, Caller
 from fairlead.surfaces.auth.challenge import challenge
@@ -44,6 +46,48 @@ async def test_an_answer_that_names_nobody_is_no_answer(answer: Any) -> None:
 async def test_metadata_that_is_no_object_is_left_out() -> None:
     assert await resolve(lambda request: {"user": "u", "metadata": "x"}, REQUEST) == Caller("u")
     assert await resolve(lambda request: Caller("u", None, None), REQUEST) == Caller("u")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", ["actions", "mcp", "gateway"])
+def test_what_a_broken_resolver_says_is_logged_as_the_app_would_show_it(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(request: Request) -> None:
+        raise RuntimeError("no such account, iban=DE123456")
+
+    app = App("bank", redact={"keys": ["iban"]})
+    app.add({"add": lambda: 1})
+
+    @app.agent
+    async def teller(question: str) -> str:
+        """Answer."""
+        return question
+
+    site = app.http(resolve_context=broken, mcp=True, gateway=True)
+    at = {"actions": "/fairlead/actions/add/invoke", "mcp": "/mcp", "gateway": "/api/v1/agents"}[way]
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with TestClient(site, base_url="http://127.0.0.1") as client:
+        headers = {"accept": "application/json, text/event-stream", "authorization": "Bearer x"}
+        answer = client.request("GET" if way == "gateway" else "POST", at, json=ping, headers=headers)
+    assert answer.status_code >= 400
+    assert "iban=[REDACTED]" in caplog.text
+    assert "DE123456" not in caplog.text
+
+
+def test_what_a_service_says_that_cannot_start_is_logged_as_the_app_would_show_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App("bank", redact={"keys": ["iban"]})
+
+    @app.service
+    def ledger() -> Iterator[None]:
+        raise RuntimeError("no such account, iban=DE123456")
+        yield
+
+    with pytest.raises(BaseException), TestClient(app.http()):  # noqa: B017 - the server's own
+        pass
+    assert "iban=[REDACTED]" in caplog.text
+    assert "iban=DE123456" not in caplog.text
 
 
 @pytest.mark.parametrize(

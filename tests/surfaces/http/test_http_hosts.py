@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,26 @@ async def talk() -> object:
     while True:
         yield "word"
         await asyncio.sleep(0.05)
+'''
+
+
+TOKENS = '''
+import os
+from fairlead import App
+
+app = App("safe", store="sqlite:///safe.db", confirmation_secret=b"0123456789abcdef0123456789abcdef")
+
+
+@app.action
+async def where() -> int:
+    """Say which process this is."""
+    return os.getpid()
+
+
+@app.action(side_effects="write", requires_confirmation="token")
+async def burn(count: int) -> int:
+    """Burn some letters."""
+    return count
 '''
 
 
@@ -214,6 +235,32 @@ def test_each_of_several_processes_answers_mcp_clients(quay: Path) -> None:
         assert "mcp-session-id" not in client.post("/mcp", json=begin, headers=accept).headers
         said = client.post("/mcp", json=call, headers={**accept, "mcp-protocol-version": "2025-11-25"})
         assert said.json()["result"]["structuredContent"] == {"result": 2}
+
+
+def ask_anew(url: httpx.URL, action: str, **body: Any) -> Any:
+    """A call by a connection of its own, which any of the processes may take."""
+    with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+        return client.post(f"/fairlead/actions/{action}/invoke", json=body).json()
+
+
+def test_a_token_works_once_in_all_processes_together_and_after_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(TOKENS)
+    done: list[bool] = []
+    token = None
+    for _ in range(2):
+        with served(tmp_path, "--workers", "2") as (_, client, _):
+            url = client.base_url
+            asked = ask_anew(url, "burn", input={"count": 3})
+            token = token or asked["error"]["details"]["confirmation"]["code"]
+            processes: set[int] = set()
+            with ThreadPoolExecutor(8) as pool:
+                while len(processes) < 2:
+                    found = [pool.submit(ask_anew, url, "where") for _ in range(8)]
+                    processes.update(each.result()["data"] for each in found)
+                burn = {"input": {"count": 3}, "confirm": token}
+                burnt = [pool.submit(ask_anew, url, "burn", **burn) for _ in range(40)]
+            done += [each.result()["ok"] for each in burnt]
+    assert (sum(done), len(done)) == (1, 80)
 
 
 def test_keys_let_others_in_and_several_processes_serve(quay: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import date
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from fairlead import App, Context
 from fairlead.runtime import Clock
+from fairlead.store import Statement
 from fairlead.surfaces.mcp import Client, Elicit, Roots, Sample, Server, client_of
 
 NEWEST = "2026-07-28"
@@ -33,8 +35,8 @@ def behind(ctx: Context) -> Client:
     return client
 
 
-def asking(clock: Clock | None = None, secret: bytes | None = None) -> App:
-    app = App("asks", clock=clock, confirmation_secret=secret)
+def asking(clock: Clock | None = None, secret: bytes | None = None, store: str | None = None) -> App:
+    app = App("asks", clock=clock, confirmation_secret=secret, store=store)
 
     @app.action
     async def choose(ctx: Context) -> str:
@@ -475,6 +477,41 @@ async def test_a_confirmed_call_may_still_ask_and_then_runs_once(talk: Connect) 
         await client.call("wipe_some", **back)
     assert refused.value.code == -32602  # type: ignore[attr-defined]
     assert app.wiped == ["red"]  # type: ignore[attr-defined]
+
+
+async def test_of_servers_that_share_a_secret_one_runs_what_was_confirmed(
+    talk: Connect, store_url: str
+) -> None:
+    apps = [asking(secret=b"0123456789abcdef", store=store_url) for _ in range(2)]
+    one, two = [
+        await talk(app.mcp(include_destructive=True), NEWEST, capabilities=EVERYTHING) for app in apps
+    ]
+    asked = await one.call("wipe", {"disk": "a"})
+    assert (await one.call("wipe", {"disk": "a"}, **answered(asked)))["structuredContent"] == "a is empty"
+    again = await two.call("wipe", {"disk": "a"}, **answered(asked))
+    assert again.get("isError") or again["resultType"] == "input_required"
+
+    back = answered(await one.call("wipe_some", **answered(await one.call("wipe_some"))))
+    assert (await one.call("wipe_some", **back))["structuredContent"] == "done"
+    with pytest.raises(Exception) as refused:
+        await two.call("wipe_some", **back)
+    assert refused.value.code == -32602  # type: ignore[attr-defined]
+    assert [app.wiped for app in apps] == [["a", "red"], []]  # type: ignore[attr-defined]
+
+
+async def test_a_client_is_not_told_where_the_store_is_that_cannot_be_written(
+    talk: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = asking(secret=b"0123456789abcdef", store=f"sqlite:///{tmp_path}/asks.db")
+    client = await talk(app.mcp(include_destructive=True), NEWEST, capabilities=EVERYTHING)
+    back = answered(await client.call("wipe_some", **answered(await client.call("wipe_some"))))
+    await app.store.write(lambda tx: tx.run(Statement.of("DROP TABLE idempotency")))
+    with pytest.raises(Exception) as refused:
+        await client.call("wipe_some", **back)
+    assert refused.value.code == -32603  # type: ignore[attr-defined]
+    assert str(tmp_path) not in str(refused.value)
+    assert str(tmp_path) in caplog.text
+    assert app.wiped == []  # type: ignore[attr-defined]
 
 
 async def test_without_a_way_to_ask_the_stateless_failure_carries_the_token(talk: Connect) -> None:

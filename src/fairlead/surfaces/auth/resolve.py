@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from fairlead.failures import Failure, from_exception
-from fairlead.failures.redaction import DEFAULT
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.runtime.hooks import report
 from fairlead.runtime.redaction import for_callers
 from fairlead.surfaces.auth import ANONYMOUS, Caller
@@ -20,8 +20,10 @@ Answer = Caller | Mapping[str, Any] | None
 Resolver = Callable[["Request"], Answer | Awaitable[Answer]]
 
 
-async def resolve(resolvers: Resolver | Iterable[Resolver], request: Request) -> Caller:
-    """The caller by the first resolver that knows one, or nobody.
+async def resolve(
+    resolvers: Resolver | Iterable[Resolver], request: Request, redactor: Redactor = DEFAULT
+) -> Caller:
+    """The caller by the first resolver that knows one, or nobody. What breaks is logged as the app would show it.
 
     Raises:
         Failure: a resolver refused the credentials, or broke.
@@ -34,12 +36,12 @@ async def resolve(resolvers: Resolver | Iterable[Resolver], request: Request) ->
                 answer = await answer
             caller = _caller(answer)
         except Failure as failure:
-            told = for_callers(DEFAULT, failure)
+            told = for_callers(redactor, failure)
             if told is failure:
                 raise
             raise told from failure
         except Exception as exc:
-            report("A context resolver failed.")
+            report("A context resolver failed.", redactor)
             # What it says may tell of the inside, and whoever is asking has not said who they are.
             raise Failure(
                 from_exception(exc).kind, "The caller could not be identified: the server's resolver failed."

@@ -30,5 +30,5 @@ class Site:
             try:
                 await self._app.stop()
             except Exception:
-                report("The app's services did not stop in order.")
+                report("The app's services did not stop in order.", self._app.redactor)
         await send({"type": "lifespan.shutdown.complete"})

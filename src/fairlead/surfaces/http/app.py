@@ -290,7 +290,7 @@ async def _told(phase: str, work: Awaitable[None], runtime: Runtime, send: Send)
     try:
         await work
     except Exception as exc:
-        report(f"The app's {phase} failed.")
+        report(f"The app's {phase} failed.", runtime.redactor)
         message = runtime.redactor.text(from_exception(exc).message)
         await send({"type": f"lifespan.{phase}.failed", "message": message})
     else:

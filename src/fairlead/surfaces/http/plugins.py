@@ -77,7 +77,7 @@ class PluginSite:
         except Disconnected:
             return
         except Exception:
-            report("A plugin's request failed in an unexpected way.")
+            report("A plugin's request failed in an unexpected way.", self._app.redactor)
             answer = Answer(
                 500,
                 b'{"error":{"message":"The request failed inside the server."}}',
@@ -111,7 +111,7 @@ class PluginSite:
 
         async def owner() -> bool:
             try:
-                caller = await resolve(self._resolvers, request)
+                caller = await resolve(self._resolvers, request, self._app.redactor)
             except Failure:
                 return False
             return caller.user is not None or caller.auth is not None

@@ -186,7 +186,7 @@ class ActionRoutes:
         """Who is calling. Raises Failure for a caller who is refused."""
         if not self._resolvers:
             return ANONYMOUS
-        return await resolve(self._resolvers, Request(exchange.scope, body))
+        return await resolve(self._resolvers, Request(exchange.scope, body), exchange.host.runtime.redactor)
 
 
 async def _contain(exchange: Exchange, error: Exception, action: str | None) -> None:
@@ -198,5 +198,5 @@ async def _contain(exchange: Exchange, error: Exception, action: str | None) -> 
     if isinstance(error, Failure):
         await exchange.refuse(error, action)
     else:
-        report("The HTTP surface failed.")
+        report("The HTTP surface failed.", exchange.host.runtime.redactor)
         await exchange.refuse(HttpServerError(cause=error), action)

@@ -86,7 +86,7 @@ class Admission:
         from fairlead.surfaces.auth.resolve import resolve
 
         try:
-            caller = await resolve(self._resolvers, Request(scope, body))
+            caller = await resolve(self._resolvers, Request(scope, body), self._server.app.redactor)
         except Failure as failure:
             raise self._unknown(scope, headers, failure) from failure
         if self.oauth is None:

@@ -36,7 +36,7 @@ async def call_tool(exchange: Exchange) -> rpc.Result:
     if tool is None:
         tool = _found(exchange, name)
     if "requestState" in params or "inputResponses" in params:
-        exchange.resume()
+        await exchange.resume()
     arguments = params.get("arguments", _ABSENT)
     # An explicit null, or another root that is no object, stays what it is.
     if arguments is _ABSENT:

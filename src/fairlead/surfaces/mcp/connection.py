@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import Redactor
 from fairlead.runtime.hooks import report
 from fairlead.runtime.supervision import current_task
 from fairlead.surfaces.auth import Caller
@@ -174,7 +175,7 @@ class Connection:
         except RpcError:
             raise
         except Exception as exc:
-            raise internal(exc) from exc
+            raise internal(exc, self.server.app.redactor) from exc
 
     async def _answered(self, handler: InTime, exchange: Exchange) -> bytes:
         """The answer to a request that takes its time; while it does, the client can cancel it."""
@@ -190,7 +191,7 @@ class Connection:
         except RpcError as wrong:
             return wrong.encode(id)
         except Exception as exc:
-            return internal(exc).encode(id)
+            return internal(exc, self.server.app.redactor).encode(id)
         finally:
             del self._running[id]
             if self._withdrawn:
@@ -283,13 +284,13 @@ def _own_task() -> asyncio.Task[Any]:
     return cast("asyncio.Task[Any]", current_task())
 
 
-def internal(error: Exception) -> RpcError:
+def internal(error: Exception, redactor: Redactor) -> RpcError:
     """What to say of a mistake of ours or of the app's developer: the latter is named, the former is not."""
-    report("An MCP request failed.")
-    if isinstance(error, DefinitionError | Failure):
-        from fairlead.failures.redaction import DEFAULT
-
-        return RpcError(INTERNAL_ERROR, DEFAULT.text(str(error)))
+    report("An MCP request failed.", redactor)
+    if isinstance(error, Failure):
+        return RpcError(INTERNAL_ERROR, redactor.text(error.for_callers().message))
+    if isinstance(error, DefinitionError):
+        return RpcError(INTERNAL_ERROR, redactor.text(str(error)))
     return RpcError(INTERNAL_ERROR, "Internal error.")
 
 

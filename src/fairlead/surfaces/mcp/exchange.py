@@ -112,7 +112,7 @@ class Exchange:
         """Ask the client this in the next round."""
         self.wanted = {**self.wanted, key: {"method": method, "params": params}}
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         """Take up what earlier rounds have brought. Raises RpcError for state that is not ours."""
         if not self.peer.revision.stateless:
             return
@@ -125,7 +125,7 @@ class Exchange:
             self.confirmed = state["confirmed"]
             self.paused = state.get("paused")
             if self.confirmed or self.paused is not None:
-                self.server.seals.spend(state)
+                await self.server.seals.spend(state)
         given = params.get("inputResponses")
         if given is None:
             return

@@ -124,7 +124,7 @@ class McpEndpoint:
         except Disconnected:
             answer.leave()
         except Exception as exc:
-            await answer.refuse(Refusal(500, internal(exc)))
+            await answer.refuse(Refusal(500, internal(exc, self.server.app.redactor)))
 
     async def close(self) -> None:
         """End all sessions and streams."""
@@ -226,7 +226,7 @@ class McpEndpoint:
         except (Refusal, Disconnected):
             raise
         except Exception as exc:
-            told, status = internal(exc).encode(id), 200
+            told, status = internal(exc, self.server.app.redactor).encode(id), 200
         await answer.finish(told, status)
 
     def _peer(self, headers: Mapping[bytes, bytes], meta: Any) -> Peer:
@@ -345,7 +345,7 @@ class McpEndpoint:
                     await self.close()
                     await self.server.app.stop()
             except Exception as exc:
-                report("The app's services failed.")
+                report("The app's services failed.", self.server.app.redactor)
                 await send({"type": f"{event}.failed", "message": type(exc).__name__})
                 return
             await send({"type": f"{event}.complete"})

@@ -116,9 +116,7 @@ class Server:
         self.description: str = getattr(app, "description", "")
         self.attribution = describe_attribution(getattr(app, "attribution", None))
         self.instructions = instructions or self.docs.get("summary") or self.description or None
-        if state_secret is None:
-            state_secret = app._confirmations.key_for(b"the state of MCP requests")
-        self.seals = Seals(state_secret, app.clock.time)
+        self.seals = Seals(state_secret, app._confirmations, app.clock.time)
         self.shelf = Shelf()
         self.subscriptions: set[Subscription] = set()
         self.own_prompts: dict[str, FunctionPrompt] = {}

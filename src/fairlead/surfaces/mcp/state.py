@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
 from fairlead import _json
 from fairlead.actions import DefinitionError
+from fairlead.runtime.confirmation import Confirmations
 from fairlead.surfaces.mcp.rpc import INVALID_PARAMS, RpcError
 
 SHORTEST_SECRET = 16
@@ -23,16 +23,17 @@ TTL = 600.0
 
 
 class Seals:
-    """Seals state and opens it again."""
+    """Seals state and opens it again. Without a secret of its own, it is good wherever confirmations are."""
 
-    def __init__(self, secret: bytes | None, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, secret: bytes | None, confirmations: Confirmations, now: Callable[[], float]) -> None:
         if not (secret is None or (type(secret) is bytes and len(secret) >= SHORTEST_SECRET)):
             raise DefinitionError(
                 f"state_secret must be at least {SHORTEST_SECRET} bytes, such as secrets.token_bytes(32)."
             )
-        self._secret = secret or secrets.token_bytes(32)
+        self._secret = secret or confirmations.key_for(b"the state of MCP requests")
+        self._everywhere = secret is not None or confirmations.everywhere
+        self._spending = confirmations.spending
         self._now = now
-        self._spent: dict[str, float] = {}
 
     def seal(self, state: dict[str, Any], claim: bytes) -> str:
         """The state as text; `claim` says whose and for what it is."""
@@ -52,14 +53,12 @@ class Seals:
             raise _refused("it has expired")
         return state
 
-    def spend(self, state: dict[str, Any]) -> None:
+    async def spend(self, state: dict[str, Any]) -> None:
         """Use a state up that may be used only once. Raises RpcError the second time."""
-        now = self._now()
-        if state["nonce"] in self._spent:
+        if not await self._spending.spend(
+            f"state~{state['nonce']}", state["exp"], everywhere=self._everywhere
+        ):
             raise _refused("it was used before")
-        while self._spent and next(iter(self._spent.values())) < now:
-            del self._spent[next(iter(self._spent))]
-        self._spent[state["nonce"]] = state["exp"]
 
     def _sign(self, body: bytes, claim: bytes) -> str:
         mac = hmac.new(self._secret, body + b"\n" + claim, hashlib.sha256).digest()
