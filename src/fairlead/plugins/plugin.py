@@ -27,6 +27,7 @@ from fairlead.plugins.identity import DEFAULT_AGENT, agents_of
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.manifest import decode
 from fairlead.plugins.quarantine import Quarantine
+from fairlead.plugins.runner import Terminated
 
 if TYPE_CHECKING:
     from fairlead.plugins.process import Exit
@@ -39,9 +40,18 @@ STOP_TIMEOUT: Final = 10.0
 #: So many falls in so many seconds, and it is not started again.
 CRASHES: Final = 5
 WITHIN: Final = 60.0
+#: What is written into the quarantine, by what was going on.
+_FAILED: Final = {
+    "load": "It failed while it was loaded: {}.",
+    "probe": "It failed at the first value it was given: {}. Its table of the host's functions may not match ours.",
+}
 
 _NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 T = TypeVar("T")
+
+
+class _Gone(Terminated):
+    """The process had ended before the call got into it: nothing was begun, and the call can be made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,6 @@ class Plugin:
         self._starting: asyncio.Task[Runner] | None = None
         self._unloading: asyncio.Task[None] | None = None
         self._delivering: set[asyncio.Task[None]] = set()
-        self._following: asyncio.Task[None] | None = None
         self._closed = False
         #: What is going on that a fall would put it into quarantine for.
         self._phase: str | None = None
@@ -143,11 +152,14 @@ class Plugin:
     async def invoke(self, kind: str, id: str, payload: str, *, agent: str | None, timeout: float) -> str:
         """Call the plugin's `invoke`; gives what it returned."""
         runner = self._ready
-        if runner is None or self._loop is not asyncio.get_running_loop():
-            return await self._there(
-                lambda runner: runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
-            )
-        return await runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+        if runner is not None and self._loop is asyncio.get_running_loop():
+            try:
+                return await runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+            except _Gone:
+                self._ready = None
+        return await self._there(
+            lambda runner: runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+        )
 
     async def handle_route(self, request: str, *, agent: str | None, timeout: float) -> str:
         """Have the plugin answer an HTTP request."""
@@ -170,8 +182,10 @@ class Plugin:
         try:
             await self._runner.config_changed(key, value, agent=agent, timeout=timeout)
         except Failure as failure:
-            if self._phase == "probe":
-                self._fall = failure.message
+            from fairlead.plugins.delivery import PROBE_KEY
+
+            if key == PROBE_KEY and self._fall is None:
+                self._fall = getattr(failure, "because", "it took too long")
             raise
 
     async def start(self) -> None:
@@ -218,7 +232,10 @@ class Plugin:
         return await self._called(call)
 
     async def _called(self, call: Callable[[Runner], Coroutine[Any, Any, T]]) -> T:
-        return await call(self._ready or await self._running())
+        try:
+            return await call(self._ready or await self._running())
+        except _Gone:
+            return await call(await self._running())
 
     async def _running(self) -> Runner:
         """The runner, started if it is not. Who gives up waiting does not end the start for others."""
@@ -313,23 +330,23 @@ class Plugin:
         if row is not None:
             raise in_quarantine(row, self.manifest)
         self._abandon()
-        if self._phase is None:
-            # A call came before word of the end did, and the runner starts it by itself: the rest of a start follows.
+        if self._phase != "load":
+            # A call came before word of the end did. It has to wait for all of a start: were it made beside the
+            # probe, nobody could tell which of the two brought the plugin down.
             self._ready = None
-            self._following = asyncio.get_running_loop().create_task(self._follow_up())
+            raise _Gone(
+                Kind.unavailable, f"The plugin {self.id!r} was terminated. The next call starts it again."
+            )
 
     def _abandon(self) -> None:
         """What a process that is gone has begun and not ended is undone."""
         if self._host is not None:
             self._host.services.abandoned()
 
-    async def _follow_up(self) -> None:
-        with contextlib.suppress(Failure):  # the next call tells it
-            await self._running()
-
     def _exited(self, exit: Exit) -> None:
         """The process is gone: how, and what follows from that."""
-        if getattr(self._runner, "pid", None) is None:
+        gone = getattr(self._runner, "pid", None) is None
+        if gone:
             self._ready = None
             self._abandon()
         if exit.reason != "crash":
@@ -337,18 +354,22 @@ class Plugin:
         self.log.warning("Plugin %r fell: %s", self.id, exit.text)
         if self._host is not None:
             self._host.services.fell(exit.text, exit.last_words)
-        if self._phase is not None:
+        if self._fell_of_it(exit, gone):
             self._fall = exit.text
             return
         if exit.while_ == "load":
-            self._quarantine.put(self.id, self.version, exit.text)
+            self._quarantine.put(self.id, self.version, _FAILED["load"].format(exit.text))
             return
         now = self.app.clock.monotonic()
         self._falls.append(now)
         if len(self._falls) == CRASHES and now - self._falls[0] <= WITHIN:
             self._falls.clear()
-            why = f"It fell {CRASHES} times within {WITHIN:.0f} seconds, at last: {exit.text}"
+            why = f"It fell {CRASHES} times within {WITHIN:.0f} seconds, at last: {exit.text}."
             self._quarantine.put(self.id, self.version, why)
+
+    def _fell_of_it(self, exit: Exit, gone: bool) -> bool:
+        """Whether what is going on brought it down. Word of an earlier process may come as late as that."""
+        return self._phase == "load" if exit.while_ == "load" else self._phase == "probe" and gone
 
     async def _drop(self) -> None:
         """Let go of a runner that did not start."""
@@ -376,9 +397,9 @@ class Plugin:
         async with self._marked("probe"):
             await delivery.probe(agents[0])
             if self._fall is not None:
+                why = _FAILED["probe"].format(self._fall)
                 raise ContextUnavailable(
-                    f"The plugin {self.id!r} fell at the first value it was given; its table of the host's functions "
-                    f"may not match ours. {self._fall} {way_out_of_quarantine(self.id)}"
+                    f"The plugin {self.id!r} cannot be used. {why} {way_out_of_quarantine(self.id)}"
                 )
         # Values are told after the mark is gone: a plugin that reads them badly is not one that cannot be loaded.
         self._tell(self._deliver_to(self._host, agents, begun=True))
@@ -404,15 +425,17 @@ class Plugin:
         try:
             yield
         except Failure as failure:
-            if failure.kind is Kind.timeout or self._fell():
-                await asyncio.to_thread(self._quarantine.put, self.id, self.version, failure.message)
+            why = self._why_it_failed(failure)
+            if why is not None:
+                reason = _FAILED[phase].format(why)
+                await asyncio.to_thread(self._quarantine.put, self.id, self.version, reason)
             raise
         finally:
             self._phase = None
             await asyncio.to_thread(self._quarantine.unmark, self.id)
 
-    def _fell(self) -> bool:
-        return self._fall is not None
+    def _why_it_failed(self, failure: Failure) -> str | None:
+        return self._fall or ("it took too long" if failure.kind is Kind.timeout else None)
 
     async def _unload(self) -> None:
         if self._unloading is None:
