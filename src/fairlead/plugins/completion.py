@@ -299,6 +299,8 @@ class Completion:
         if error is None:
             return await self._told(running.result())
         if isinstance(error, Ended):
+            # The loop did not get this reply, so it has not counted it.
+            self._usage = self._usage + error.reply.usage
             if conversation is not None:
                 await self._keep(conversation, error.reply.message())
             return await self._over(error)
