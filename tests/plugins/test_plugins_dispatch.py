@@ -358,6 +358,34 @@ async def test_a_running_task_tells_what_it_does(library: Path, tmp_path: Path) 
     assert state["activity"][0]["timestamp"].endswith("Z")
 
 
+async def test_what_a_task_said_last_is_told_while_a_tool_runs_until_there_is_more(
+    library: Path, tmp_path: Path
+) -> None:
+    inside, gate, more = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def build(app: App) -> None:
+        @app.action
+        async def nap() -> str:
+            """Nap."""
+            inside.set()
+            await gate.wait()
+            return "rested"
+
+    model = ScriptModel([Turn("Let me look.", (call("nap"),)), Turn("I saw it.", after=more)])
+    async with bridged(library, tmp_path, model, build=build, agents={"ann": {"tools": ["nap"]}}) as bridge:
+        told = await bridge.dispatch()
+        await inside.wait()
+        await bridge.until(1, told["id"])
+        outputs = [(await bridge.host(slots.TASK_STATUS, told["id"]))["output"]]
+        gate.set()
+        await model.asked(2)
+        outputs.append((await bridge.host(slots.TASK_STATUS, told["id"]))["output"])
+        more.set()
+        await bridge.told_all(told["id"])
+        outputs.append((await bridge.host(slots.TASK_STATUS, told["id"]))["output"])
+    assert outputs == ["Let me look.", "Let me look.", "I saw it."]
+
+
 async def test_what_repeats_itself_is_told_once_and_the_last_twenty_are_told(
     library: Path, tmp_path: Path
 ) -> None:
