@@ -183,13 +183,10 @@ class Delivery:
         return {**{key: "" for key in told if key in declared}, **values}
 
     def _own(self, agent: str, key: str, value: str | None) -> None:
-        """The plugin did it itself, and knows."""
-        if not any(field.key == key for field in self._fields):
-            return
-        if value is None:
-            self._told.pop((agent, key), None)
-        else:
-            self._told[agent, key] = value
+        """The plugin did it itself, and knows; also that a field without a value has its default again."""
+        field = next((field for field in self._fields if field.key == key), None)
+        if field is not None:
+            self._told[agent, key] = (field.default or "") if value is None else value
 
     def _later(self, telling: Awaitable[None]) -> None:
         task = asyncio.ensure_future(telling)
