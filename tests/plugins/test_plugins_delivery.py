@@ -194,6 +194,15 @@ async def test_a_value_that_could_not_be_delivered_is_news_the_next_time(plugin:
     assert plugin.told == [(ANN, "k", "v")]
 
 
+async def test_a_value_that_could_not_be_delivered_is_one_line_in_the_log(
+    plugin: Plugin, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin.fails = True
+    await plugin.delivery.push(ANN, {"k": "v"})
+    assert len(caplog.text.splitlines()) == 1
+    assert "'k': terminated" in caplog.text
+
+
 async def test_a_snapshot_has_what_is_kept_else_the_fields_defaults(host: Host, plugin: Plugin) -> None:
     await host.config.save(ANN, {"token": "t", "undeclared": "x", "on": "false", "state": "x"})
     await plugin.delivery.snapshot(ANN)

@@ -7,6 +7,7 @@ to it. Tunnels are how the outside reaches an agent's routes: `Tunnels` sees the
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ TUNNEL_KEY: Final = "tunnel_url"
 #: Fields that show something and keep nothing.
 _SHOWN: Final = frozenset({"readonly", "status"})
 _NOBODY: Final = "default"
+
+_log: Final = logging.getLogger("fairlead.plugins")
 
 State = Literal["disconnected", "connecting", "connected", "error"]
 
@@ -158,7 +161,7 @@ class Delivery:
             await self._call(key, value, agent=agent)
         except Failure as failure:
             self._told.pop(name, None)
-            report(f"The plugin {self.plugin!r} could not be told of {key!r}: {failure.message}")
+            _log.warning("The plugin %r could not be told of %r: %s", self.plugin, key, failure.message)
 
     async def _values(self, agent: str | None) -> dict[str, str]:
         kept = {} if agent is None else await self._config.values(agent)
