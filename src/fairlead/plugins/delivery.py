@@ -79,6 +79,11 @@ class Delivery:
         self._closed = False
         config.on_own = self._own
 
+    @property
+    def has_values(self) -> bool:
+        """Whether there is anything to tell at a start, beside the probe."""
+        return self.listens and bool(self._fields or self.routes)
+
     async def push(self, agent: str | None, values: Mapping[str, str], *, force: bool = False) -> None:
         """Tell values; returns when the plugin has taken them. What it knows is left out, unless forced."""
         if not values or not self.listens:
@@ -164,6 +169,8 @@ class Delivery:
             _log.warning("The plugin %r could not be told of %r: %s", self.plugin, key, failure.message)
 
     async def _values(self, agent: str | None) -> dict[str, str]:
+        if not self._fields:
+            return {}
         kept = {} if agent is None else await self._config.values(agent)
         found = {field.key: kept.get(field.key, field.default) for field in self._fields}
         return {key: value for key, value in found.items() if value is not None}

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Seconds that loading may take; a process of its own is given up on before.
 LOAD_TIMEOUT: Final = 35.0
+#: Seconds that a first call waits for the values that are told before it.
+FIRST_VALUES: Final = 15.0
 #: Seconds after which a runner that did not start is left to its fate.
 STOP_TIMEOUT: Final = 10.0
 #: So many falls in so many seconds, and it is not started again.
@@ -119,6 +121,8 @@ class Plugin:
         #: What is going on that a fall would put it into quarantine for.
         self._phase: str | None = None
         self._fall: str | None = None
+        #: Why its last process ended.
+        self._because = ""
         self._falls: deque[float] = deque(maxlen=CRASHES)
         self._ran_before = False
 
@@ -203,10 +207,11 @@ class Plugin:
         if loop is not None and host is not None and self.started and not loop.is_closed():
             loop.call_soon_threadsafe(self._tell, self._deliver_to(host, [agent]))
 
-    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(telling)
         self._delivering.add(task)
         task.add_done_callback(self._delivering.discard)
+        return task
 
     async def unload(self) -> None:
         """Have it finish what it does and end it; the next call starts it again. All who ask wait for the same end."""
@@ -268,13 +273,14 @@ class Plugin:
         try:
             await asyncio.to_thread(self._look_again)
             runner = await self._load()
-            await self._first_delivery()
+            await self._probed()
         except Failure as failure:
             self.trouble = failure
             raise
         self.trouble = None
         self._ran_before = True
         self._ready = runner
+        await self._first_delivery()
         return runner
 
     def _look_again(self) -> None:
@@ -334,8 +340,10 @@ class Plugin:
             # A call came before word of the end did. It has to wait for all of a start: were it made beside the
             # probe, nobody could tell which of the two brought the plugin down.
             self._ready = None
+            why = f": {self._because}" if self._because else ""
             raise _Gone(
-                Kind.unavailable, f"The plugin {self.id!r} was terminated. The next call starts it again."
+                Kind.unavailable,
+                f"The plugin {self.id!r} was terminated{why}. The next call starts it again.",
             )
 
     def _abandon(self) -> None:
@@ -348,6 +356,7 @@ class Plugin:
         gone = getattr(self._runner, "pid", None) is None
         if gone:
             self._ready = None
+            self._because = exit.text
             self._abandon()
         if exit.reason != "crash":
             return
@@ -391,18 +400,28 @@ class Plugin:
                 "and look at what it wants: fairlead plugin install PATH",
             )
 
-    async def _first_delivery(self) -> None:
-        delivery = self._host.delivery
-        agents = list(agents_of(self.app)) or [DEFAULT_AGENT]
+    async def _probed(self) -> None:
         async with self._marked("probe"):
-            await delivery.probe(agents[0])
+            await self._host.delivery.probe(self._agents()[0])
             if self._fall is not None:
                 why = _FAILED["probe"].format(self._fall)
                 raise ContextUnavailable(
                     f"The plugin {self.id!r} cannot be used. {why} {way_out_of_quarantine(self.id)}"
                 )
-        # Values are told after the mark is gone: a plugin that reads them badly is not one that cannot be loaded.
-        self._tell(self._deliver_to(self._host, agents, begun=True))
+
+    async def _first_delivery(self) -> None:
+        """Tell the values. Those who waited for the start have their calls made after that.
+
+        Calls that come meanwhile are made at once: a plugin may ask to be called while it takes a value, as one does
+        that gives its address to a messenger. The mark is gone by now: a plugin that reads a value badly is not one
+        that cannot be loaded.
+        """
+        telling = self._tell(self._deliver_to(self._host, self._agents(), begun=True))
+        if self._host.delivery.has_values:
+            await asyncio.wait([telling], timeout=FIRST_VALUES)
+
+    def _agents(self) -> list[str]:
+        return list(agents_of(self.app)) or [DEFAULT_AGENT]
 
     async def _deliver_to(self, host: Any, agents: list[str], *, begun: bool = False) -> None:
         delivery, url = host.delivery, self.app.plugins.tunnel_url
