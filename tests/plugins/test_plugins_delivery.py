@@ -194,6 +194,15 @@ async def test_a_value_that_could_not_be_delivered_is_news_the_next_time(plugin:
     assert plugin.told == [(ANN, "k", "v")]
 
 
+async def test_a_value_that_could_not_be_delivered_is_one_line_in_the_log(
+    plugin: Plugin, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin.fails = True
+    await plugin.delivery.push(ANN, {"k": "v"})
+    assert len(caplog.text.splitlines()) == 1
+    assert "'k': terminated" in caplog.text
+
+
 async def test_a_snapshot_has_what_is_kept_else_the_fields_defaults(host: Host, plugin: Plugin) -> None:
     await host.config.save(ANN, {"token": "t", "undeclared": "x", "on": "false", "state": "x"})
     await plugin.delivery.snapshot(ANN)
@@ -213,6 +222,23 @@ async def test_what_a_plugin_sets_or_deletes_itself_does_not_come_back(host: Hos
     await host.ask(slots.CONFIG_DELETE, "token")
     await plugin.delivery.snapshot(ANN)
     assert plugin.told == []
+
+
+async def test_a_default_does_not_come_back_after_a_plugin_deleted_the_value_itself(
+    host: Host, plugin: Plugin
+) -> None:
+    await plugin.delivery.snapshot(ANN)
+    plugin.delivery.follow()
+    await asyncio.sleep(0)
+    plugin.since()
+    for key in ("limit", "token"):
+        await host.ask(slots.CONFIG_SET, key, "mine")
+        await host.ask(slots.CONFIG_DELETE, key)
+    await host.config.save(ANN, {"on": "false"})
+    await plugin.until((ANN, "on", "false"))
+    await host.config.save(ANN, {"limit": "7", "token": "entered"})
+    await plugin.until((ANN, "limit", "7"), (ANN, "token", "entered"))
+    assert sorted(plugin.since()) == [(ANN, "limit", "7"), (ANN, "on", "false"), (ANN, "token", "entered")]
 
 
 async def test_what_a_person_saves_in_another_process_is_delivered(host: Host, plugin: Plugin) -> None:

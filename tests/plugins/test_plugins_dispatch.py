@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import time
 import uuid
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import App, Context
+from fairlead import Action, App, Context
 from fairlead.agents.models import ScriptModel, Turn, call
 from fairlead.plugins import dispatched, sessions, slots, status
 from fairlead.plugins.dispatch import pinned_names
@@ -19,6 +20,7 @@ from fairlead.plugins.identity import DEFAULT_AGENT
 from fairlead.runtime.clock import Clock
 from fairlead.tools.artifacts import Artifacts
 from fairlead.tools.artifacts_sharing import sharing
+from fairlead.tools.charts import render_chart
 from fairlead.tools.documents import documents
 from fairlead.tools.files import files
 from fairlead.tools.openapi import add_openapi
@@ -358,6 +360,34 @@ async def test_a_running_task_tells_what_it_does(library: Path, tmp_path: Path) 
     assert state["activity"][0]["timestamp"].endswith("Z")
 
 
+async def test_what_a_task_said_last_is_told_while_a_tool_runs_until_there_is_more(
+    library: Path, tmp_path: Path
+) -> None:
+    inside, gate, more = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def build(app: App) -> None:
+        @app.action
+        async def nap() -> str:
+            """Nap."""
+            inside.set()
+            await gate.wait()
+            return "rested"
+
+    model = ScriptModel([Turn("Let me look.", (call("nap"),)), Turn("I saw it.", after=more)])
+    async with bridged(library, tmp_path, model, build=build, agents={"ann": {"tools": ["nap"]}}) as bridge:
+        told = await bridge.dispatch()
+        await inside.wait()
+        await bridge.until(1, told["id"])
+        outputs = [(await bridge.host(slots.TASK_STATUS, told["id"]))["output"]]
+        gate.set()
+        await model.asked(2)
+        outputs.append((await bridge.host(slots.TASK_STATUS, told["id"]))["output"])
+        more.set()
+        await bridge.told_all(told["id"])
+        outputs.append((await bridge.host(slots.TASK_STATUS, told["id"]))["output"])
+    assert outputs == ["Let me look.", "Let me look.", "I saw it."]
+
+
 async def test_what_repeats_itself_is_told_once_and_the_last_twenty_are_told(
     library: Path, tmp_path: Path
 ) -> None:
@@ -533,6 +563,41 @@ async def test_pinned_tools_are_offered_from_the_first_turn_and_add_up(library: 
         own | {"reply", "share_artifact", "echo", "ask"},
         own,
     ]
+
+
+async def test_charts_and_memory_can_be_pinned_where_the_app_has_neither(
+    library: Path, tmp_path: Path
+) -> None:
+    model = ScriptModel(
+        ["The tide is at six.", "The tide, for bob.", call("search_memory", query="tide"), "Found."]
+    )
+    async with bridged(library, tmp_path, model) as bridge:
+        for agent in ("ann", "bob"):
+            told = await bridge.dispatch(agent=agent)
+            await bridge.told_all(told["id"])
+        told = await bridge.dispatch(tools=["render_chart", "search_memory", "share_artifact"])
+        await bridge.told_all(told["id"])
+        warned = bridge.warnings()
+    assert {"render_chart", "search_memory"} <= {spec.name for spec in model.requests[2].tools}
+    found = json.loads(model.requests[3].messages[-1].content)["result"]
+    assert "The tide is at six." in str(found)
+    assert "bob" not in str(found)
+    assert warned == [
+        f"{ID}|dispatch|tool_scope|share_artifact"
+    ]  # it writes: the app says where, and whether
+
+
+async def test_a_built_in_tool_that_the_app_keeps_to_itself_cannot_be_pinned(
+    library: Path, tmp_path: Path
+) -> None:
+    def build(app: App) -> None:
+        app.add(Action(render_chart, side_effects="read", visibility="private"))
+
+    model = ScriptModel(["1"])
+    async with bridged(library, tmp_path, model, build=build) as bridge:
+        told = await bridge.dispatch(tools=["render_chart"])
+        await bridge.told_all(told["id"])
+    assert "render_chart" not in {spec.name for spec in model.requests[0].tools}
 
 
 async def test_a_name_that_is_not_allowed_is_warned_of_once_each_and_fails_nothing(

@@ -170,6 +170,29 @@ async def test_a_header_cannot_smuggle_another(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    ["s3cr3t\n", "s3cr3t\r\nX-B: 2", " s3cr3t", "s3cr3t ä", "s3cr3t\x00", "s3cr3t\x01"],
+)
+async def test_a_header_that_cannot_be_sent_is_named_and_its_value_shown_nowhere(
+    make: Make, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = make(guard=near())
+    async with Receiver() as server:
+        told = await fetch(host, f"http://api.test:{server.port}/", headers={"X-Api-Key": value})
+        assert server.got == []
+    assert told["error"] == "invalid_request"
+    assert "'X-Api-Key'" in told["message"]
+    shown = [told["message"], caplog.text, *(str(line) for line in await host.lines())]
+    assert not [each for each in shown if "3cr3t" in each]
+
+
+async def test_a_name_that_no_header_can_have_is_not_shown(make: Make) -> None:
+    told = await fetch(make(guard=near()), "http://api.test/", headers={"Authorization: s3cr3t\n": ""})
+    assert told["error"] == "invalid_request"
+    assert "s3cr3t" not in told["message"]
+
+
+@pytest.mark.parametrize(
     ("given", "seconds"),
     [
         (None, TIMEOUT_MS / 1000),

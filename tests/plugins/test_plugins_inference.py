@@ -238,10 +238,11 @@ async def test_calls_of_tools_that_only_the_plugin_knows_are_handed_to_it(
         "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}},
     }
     for agent in ("ann", None):
-        model = ScriptModel([call("weather", city="Oslo")])
+        model = ScriptModel([Turn(calls=(call("weather", city="Oslo"),), usage=Usage(5, 6))])
         async with bridged(library, tmp_path, model) as bridge:
             told = await bridge.host(slots.COMPLETE, hello(tools=[spec]), agent=agent)
         (choice,) = told["choices"]
+        assert told["usage"] == {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}
         assert choice["finish_reason"] == "tool_calls"
         (asked,) = choice["message"]["tool_calls"]
         assert asked["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}'}
@@ -313,12 +314,27 @@ async def test_a_chat_that_does_not_fit_is_a_context_overflow(library: Path, tmp
 
 
 async def test_a_reply_that_was_cut_off_says_so(library: Path, tmp_path: Path) -> None:
-    model = ScriptModel([Turn("Once upon", stop="length")])
+    model = ScriptModel([Turn("Once upon", stop="length", usage=Usage(11, 2))])
     async with bridged(library, tmp_path, model) as bridge:
         told = await bridge.host(slots.COMPLETE, hello(max_tokens=2))
     assert told["choices"][0]["finish_reason"] == "length"
     assert told["choices"][0]["message"]["content"] == "Once upon"
     assert model.requests[0].settings.max_tokens == 2
+
+
+async def test_what_was_used_is_told_however_a_completion_ends(library: Path, tmp_path: Path) -> None:
+    turns = [
+        Turn(calls=(call("add", a=1, b=2),), usage=Usage(3, 1)),
+        Turn("Cut", stop="length", usage=Usage(4, 2)),
+    ]
+    used = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    async with bridged(
+        library, tmp_path, ScriptModel(turns * 2), build=add_tools, agents={"ann": {"tools": ["add"]}}
+    ) as bridge:
+        assert (await bridge.host(slots.COMPLETE, hello(tools=True)))["usage"] == used
+        chunks, answer = await bridge.stream(hello(tools=True))
+    assert answer["usage"] == used
+    assert chunks[-2]["choices"][0]["delta"]["usage"]["completion_tokens"] == 3
 
 
 async def test_a_model_that_fails_is_an_inference_error(library: Path, tmp_path: Path) -> None:

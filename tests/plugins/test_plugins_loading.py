@@ -398,6 +398,44 @@ async def test_a_plugin_that_falls_later_is_started_again_until_it_falls_too_oft
         assert (await app.invoke("work", {})).ok
 
 
+async def test_a_fall_right_after_a_call_that_took_too_long_is_not_blamed_on_the_start(
+    tmp_path: Path, quarantine: Quarantine
+) -> None:
+    folder = made(tmp_path, tools=["hold", "fall", "work"])
+    gate = folder / "gate"
+    os.mkfifo(gate)
+    app = App("demo")
+    plugin = app.add_plugin(folder)
+    assert plugin is not None
+    async with app:
+        assert (await app.invoke("work", {})).ok
+        for _ in range(CRASHES - 1):
+            with pytest.raises(Failure, match="within"):
+                await plugin.invoke("tool", "hold", json.dumps({"path": str(gate)}), agent=None, timeout=0.1)
+            with pytest.raises(Failure, match="terminated"):
+                await plugin.invoke("tool", "fall", "{}", agent=None, timeout=10)
+            assert quarantine.find(ID) is None
+        assert (await app.invoke("work", {})).ok
+        await refusal(app, "fall")
+        row = quarantine.find(ID)
+        assert row is not None
+        assert (row.reason or "").startswith(f"It fell {CRASHES} times")
+
+
+async def test_a_plugin_that_falls_at_the_probe_is_in_quarantine_for_that(
+    tmp_path: Path, quarantine: Quarantine
+) -> None:
+    app = App("demo")
+    app.add_plugin(made(tmp_path, "-DFALLS_AT_THE_PROBE", tools=["work"]))
+    async with app:
+        await refusal(app, "work")
+    row = quarantine.find(ID)
+    assert row is not None
+    assert (row.reason or "").startswith(
+        "It failed at the first value it was given: its process ended by SIGSEGV. "
+    )
+
+
 async def test_a_fall_is_a_line_in_insights(tmp_path: Path) -> None:
     from fairlead.plugins.logs import Wanted
     from fairlead.plugins.services import Shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.failures import Failure, Kind
-from fairlead.plugins import child, fences, frames, process
+from fairlead.plugins import child, fences, frames, process, slots
 from fairlead.plugins.child import MOST_LANES, Exit
+from fairlead.plugins.config import LARGEST as CONFIG_LARGEST
 from fairlead.plugins.fences import fence_here
 from fairlead.plugins.process import ProcessRunner
 from plugins.conftest import Compiled
@@ -293,7 +295,7 @@ async def test_stopping_waits_also_for_a_call_whose_caller_gave_up(process_runne
     assert ("config_get", ("destroying",), None) in services.asked
 
 
-async def test_an_answer_that_is_too_large_ends_the_plugin_and_not_the_host(
+async def test_a_helper_that_sends_more_than_fits_is_ended_and_the_host_goes_on(
     process_runner: Make, toy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "LARGEST", 100_000)
@@ -302,6 +304,26 @@ async def test_an_answer_that_is_too_large_ends_the_plugin_and_not_the_host(
     with pytest.raises(Failure, match="more than fits one message"):
         await invoke(runner, "raw", "x" * 200_000)
     assert await invoke(runner, "raw", "again") == "again"
+
+
+async def test_a_call_that_is_too_large_is_refused_and_the_plugin_goes_on(
+    process_runner: Make, toy: Path
+) -> None:
+    services = Answering()
+    runner = process_runner(toy, services)
+    await runner.start()
+    pid = runner.pid
+    with pytest.raises(Failure, match="too large"):
+        await invoke(runner, "much", f"0 {frames.LARGEST}")
+    for slot in (slots.DB_EXEC, slots.COMPLETE_STREAM):
+        answer = json.loads(await invoke(runner, "much", f"{slot} {frames.LARGEST}"))
+        assert answer["error"] == "request_too_large"
+    for slot in (slots.CONFIG_SET, slots.LOG):
+        await invoke(runner, "much", f"{slot} {frames.LARGEST}")
+    cut = {name: args[1] for name, args, _agent in services.asked if name in ("config_set", "log")}
+    assert [len(each or "") for each in cut.values()] == [frames.CUT, frames.CUT]
+    assert CONFIG_LARGEST < frames.CUT  # so that what is cut is still dropped
+    assert runner.pid == pid
 
 
 async def test_a_kernel_without_process_descriptors_will_do(

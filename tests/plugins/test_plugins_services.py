@@ -104,7 +104,7 @@ async def test_add_issue_is_reserved_and_says_so(make: Make) -> None:
     told = await host.told(slots.DISPATCH_ADD_ISSUE, TASK, "{}")
     assert told["error"] == "not_supported"
     (line,) = await host.lines()
-    assert (line.title, line.status) == (f"POST /host-api/tasks/{TASK}/issues", 501)
+    assert (line.title, line.status) == (f"POST /host-api/tasks/{TASK}/issues", 410)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from fairlead import App
-from fairlead.agents.models import ScriptModel, Turn, Usage, call
+from fairlead.agents.models import Request, ScriptModel, Turn, Usage, call
 from fairlead.failures.runtime import ApiError
 from fairlead.plugins import slots
 from fairlead.plugins.inference import Inference
 from fairlead.plugins.runner import Frame
+from fairlead.testing import FixedClock
 from fairlead.tools.artifacts import Artifacts
 from fairlead.tools.artifacts_sharing import sharing
 from plugins.bridge_kit import ID, bridge_manifest, bridged, content, macro, tool
@@ -46,7 +47,7 @@ async def test_a_stream_gives_each_piece_and_the_whole_at_its_end(library: Path,
     counted = usage["choices"][0]["delta"]["usage"]
     assert counted["completion_tokens"] == 2
     assert counted["unclosed_reasoning"] is False
-    assert counted["tokens_per_second"] >= 0
+    assert counted["tokens_per_second"] > 0
     assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
     assert {each["id"] for each in chunks} == {answer["id"]}
     assert answer["choices"][0] == {
@@ -64,6 +65,38 @@ async def test_thoughts_come_apart_from_words(library: Path, tmp_path: Path) -> 
     assert deltas(chunks)[:2] == [{"reasoning_content": "Let me see."}, {"content": "Yes."}]
     assert answer["choices"][0]["message"]["content"] == "Yes."
     assert "usage" not in answer
+
+
+async def test_speed_is_told_by_the_time_that_the_model_took(library: Path, tmp_path: Path) -> None:
+    def build(app: App) -> None:
+        @app.action
+        def wait() -> str:
+            """Wait for a minute."""
+            clock.now += 60
+            return "waited"
+
+    def slowly(request: Request) -> Turn:
+        clock.now += 2
+        calls = () if request.messages[-1].role == "tool" else (call("wait"),)
+        return Turn("Well.", calls, usage=Usage(1, 5))
+
+    clock = FixedClock()
+    model, agents = ScriptModel([slowly, slowly]), {"ann": {"tools": ["wait"]}}
+    async with bridged(library, tmp_path, model, build=build, agents=agents, clock=clock) as bridge:
+        chunks, _ = await bridge.stream(hello(tools=True))
+    counted = chunks[-2]["choices"][0]["delta"]["usage"]
+    assert (counted["completion_tokens"], counted["tokens_per_second"]) == (10, 2.5)
+
+
+async def test_a_stream_that_ends_in_a_thought_says_so(library: Path, tmp_path: Path) -> None:
+    cut = Turn("", reasoning="Let me see.", stop="length", usage=Usage(3, 4))
+    spoken = Turn("Yes.", reasoning="Let me see.", usage=Usage(3, 4))
+    calls = Turn(calls=(call("weather"),), reasoning="Let me see.", usage=Usage(3, 4))
+    weather = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    async with bridged(library, tmp_path, ScriptModel([cut, spoken, calls])) as bridge:
+        streams = [await bridge.stream(hello(tools=weather)) for _ in range(3)]
+    counted = [chunks[-2]["choices"][0]["delta"]["usage"] for chunks, _ in streams]
+    assert [each["unclosed_reasoning"] for each in counted] == [True, False, False]
 
 
 def add_tools(app: App) -> None:

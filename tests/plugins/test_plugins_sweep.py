@@ -14,7 +14,7 @@ from fairlead.plugins.finding import build
 from fairlead.plugins.identity import DEFAULT_AGENT, agent_uuid
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.quarantine import Quarantine
-from plugins.installed_kit import ID, compiled_loader, manifest, said
+from plugins.installed_kit import ID, compiled_loader, macro, manifest, said
 from plugins.native_kit import SOURCES, compile_c
 
 CONFIG = {
@@ -88,6 +88,71 @@ async def test_the_probe_is_made_for_the_first_agent_and_the_values_for_each(tmp
         assert (await app.invoke("work", {})).ok
         told = await delivered(app)
     assert told == [f"__osaurus_abi_probe__=a UUID for {agent}", f"interval=30.0 for {agent}"]
+
+
+def toy(folder: Path) -> Path:
+    """A plugin that says what it was told so far."""
+    about = macro("MANIFEST", manifest(tools=["seen"], capabilities=CONFIG))
+    return compile_c(SOURCES / "toy.c", folder / "toy.so", about)
+
+
+async def test_the_values_are_told_before_the_first_call(tmp_path: Path) -> None:
+    app = App("demo")
+    agent = with_agent(app)
+    plugin = app.add_plugin(toy(tmp_path))
+    assert plugin is not None
+    async with app:
+        seen = await plugin.invoke("tool", "seen", "{}", agent=agent, timeout=5)
+    assert f"config interval=30.0@{agent};" in seen
+
+
+async def test_a_call_that_a_plugin_causes_while_it_takes_its_first_value_is_made_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairlead.plugins.process import ProcessRunner
+
+    made: list[str] = []
+    tell = ProcessRunner.config_changed
+
+    async def calling(self: ProcessRunner, key: str, value: str, **more: Any) -> None:
+        if key == "interval":
+            assert plugin is not None
+            made.append(await plugin.invoke("tool", "seen", "{}", agent=None, timeout=5))
+        await tell(self, key, value, **more)
+
+    monkeypatch.setattr(ProcessRunner, "config_changed", calling)
+    app = App("demo")
+    with_agent(app)
+    plugin = app.add_plugin(toy(tmp_path))
+    assert plugin is not None
+    async with app:
+        seen = await plugin.invoke("tool", "seen", "{}", agent=None, timeout=5)
+    assert ["interval" in each for each in (*made, seen)] == [False, True]
+
+
+async def test_a_first_call_does_not_wait_for_a_value_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairlead.plugins.process import ProcessRunner
+
+    taken = asyncio.Event()
+    tell = ProcessRunner.config_changed
+
+    async def slow(self: ProcessRunner, key: str, value: str, **more: Any) -> None:
+        if key == "interval":
+            await taken.wait()
+        await tell(self, key, value, **more)
+
+    monkeypatch.setattr(ProcessRunner, "config_changed", slow)
+    monkeypatch.setattr("fairlead.plugins.plugin.FIRST_VALUES", 0.05)
+    app = App("demo")
+    plugin = app.add_plugin(toy(tmp_path))
+    assert plugin is not None
+    async with app:
+        assert "interval" not in await plugin.invoke("tool", "seen", "{}", agent=None, timeout=5)
+        taken.set()
+        await plugin.delivered()
+        assert "interval" in await plugin.invoke("tool", "seen", "{}", agent=None, timeout=5)
 
 
 async def test_a_value_that_is_kept_wins_over_the_default(tmp_path: Path) -> None:
@@ -187,8 +252,6 @@ async def test_the_mark_is_on_disk_during_the_probe_and_gone_before_the_values(
 
 
 async def test_a_plugin_of_the_first_version_is_not_probed(tmp_path: Path) -> None:
-    from plugins.installed_kit import macro
-
     library = compile_c(
         SOURCES / "toy.c", tmp_path / "toy.so", "-DV1", macro("MANIFEST", manifest(tools=["seen"]))
     )

@@ -10,6 +10,7 @@ Where it goes is checked when it connects, on each hop. Failures have the words 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ _OF_BODY: Final = frozenset(
 )
 #: What the connection says of itself.
 _OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(r"(?:[!-~]+(?:[ \t]+[!-~]+)*)?")
+_UNSENDABLE: Final = "The request cannot be sent: its method, its address or a header is none of HTTP's."
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -129,7 +133,7 @@ class Outgoing:
         try:
             async with asyncio.timeout(timeout):
                 given = headers.items() if isinstance(headers, Mapping) else headers
-                wanted = _without(tuple(given), _OURS)
+                wanted = _sendable(_without(tuple(given), _OURS))
                 request = _Request(method.upper(), parse(url), wanted, body, timeout)
                 return await self._followed(request, redirects, read)
         except TimeoutError as error:
@@ -171,7 +175,7 @@ class Outgoing:
                 extensions={"timeout": {"connect": request.patience}},
             )
         except (ValueError, TypeError, httpx.InvalidURL) as error:
-            raise Failure(Kind.invalid_input, f"The request cannot be sent: {error}", cause=error) from error
+            raise Failure(Kind.invalid_input, _UNSENDABLE, cause=error) from error
         try:
             answer = await self._transport.handle_async_request(sent)
             try:
@@ -209,6 +213,18 @@ def _without_credentials(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[st
     )
 
 
+def _sendable(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The headers, if they can be sent. Looked at here, since libraries quote the value, which may be a secret."""
+    for name, value in headers:
+        if not _NAME.fullmatch(name):
+            words = "The name of a header cannot be sent. Names have letters, digits and '-'."
+            raise Failure(Kind.invalid_input, words)
+        if not _VALUE.fullmatch(value):
+            words = f"The header {name!r} cannot be sent. Its value must be ASCII text on one line."
+            raise Failure(Kind.invalid_input, words)
+    return headers
+
+
 def _told(error: httpx.TransportError) -> Failure:
     """What went wrong on the way, in our words."""
     import httpx
@@ -219,7 +235,7 @@ def _told(error: httpx.TransportError) -> Failure:
         assert cause is not None
         causes.append(cause)
     if isinstance(error, httpx.LocalProtocolError):
-        return Failure(Kind.invalid_input, f"The request cannot be sent: {error}.", cause=error)
+        return Failure(Kind.invalid_input, _UNSENDABLE, cause=error)
     if isinstance(error, httpx.TimeoutException):
         return ConnectionTimeout(cause=error)
     if any(isinstance(each, ssl.SSLError) for each in causes):

@@ -419,10 +419,12 @@ class Child:
                 os.killpg(self.pid, number)
 
     def _terminated(self, because: str) -> Failure:
-        return Terminated(
+        failure = Terminated(
             Kind.unavailable,
             f"The plugin {self.plan.plugin!r} was terminated: {because}. The next call starts it again.",
         )
+        failure.because = because
+        return failure
 
     def _give_up(self, why: Failure) -> None:
         self.over = why

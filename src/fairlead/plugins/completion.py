@@ -113,8 +113,9 @@ class Completion:
         self._called: dict[str, str] = {}
         self._driver: Driver | None = None
         self._artifacts: list[dict[str, Any]] = []
-        self._seconds = 0.0
         self._usage = Usage()
+        #: Whether the model thinks, and has said and called nothing since.
+        self._thinking = False
         self._model: _Watched | None = None
         self._tools = _Belt([], [])
         self._stopped = False
@@ -128,14 +129,17 @@ class Completion:
         return self._streamed
 
     async def delta(self, text: str) -> None:
+        self._thinking = False
         if not self._stopped:
             self._said.append(text)
         await self._send({"content": text})
 
     async def thought(self, text: str) -> None:
+        self._thinking = True
         await self._send({"reasoning_content": text})
 
     async def called(self, call: ToolCall) -> None:
+        self._thinking = False
         self._called[call.id] = call.name
         self._last = "".join(self._said) or self._last
         self._said.clear()
@@ -242,7 +246,7 @@ class Completion:
         self, ctx: Context, transcript: list[Message], conversation: OpenConversation | None
     ) -> str:
         scene, asked, agent = self._scene, self._asked, self._scene.agent
-        model = self._model = _Watched(_resolved(scene, asked.model))
+        model = self._model = _Watched(_resolved(scene, asked.model), scene.app.clock.monotonic)
         belt = self._tools
         model.foreign = belt.foreign
         session = Session(
@@ -271,11 +275,9 @@ class Completion:
             ),
             keep=None if conversation is None else partial(self._keep, conversation),
         )
-        started = scene.app.clock.monotonic()
         try:
             return await self._driven(driver, conversation)
         finally:
-            self._seconds = scene.app.clock.monotonic() - started
             SESSION.reset(token)
 
     async def _driven(self, driver: Driver, conversation: OpenConversation | None) -> str:
@@ -299,6 +301,8 @@ class Completion:
         if error is None:
             return await self._told(running.result())
         if isinstance(error, Ended):
+            # The loop did not get this reply, so it has not counted it.
+            self._usage = self._usage + error.reply.usage
             if conversation is not None:
                 await self._keep(conversation, error.reply.message())
             return await self._over(error)
@@ -357,6 +361,7 @@ class Completion:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in reply.calls
         ]
+        self._thinking = self._thinking and not calls
         for call in reply.calls if self._streamed else ():
             await self._emit({"tool_calls": [_chunk_call(call)]}, "tool_calls")
         await self._end(ended.finish)
@@ -377,9 +382,10 @@ class Completion:
         if not self._streamed:
             return
         if self._usage.output:
-            speed = self._usage.output / self._seconds if self._seconds > 0 else 0.0
+            seconds = 0.0 if self._model is None else self._model.seconds
+            speed = self._usage.output / seconds if seconds > 0 else 0.0
             usage = {"completion_tokens": self._usage.output, "tokens_per_second": round(speed, 3)}
-            await self._emit({"usage": {**usage, "unclosed_reasoning": False}})
+            await self._emit({"usage": {**usage, "unclosed_reasoning": self._thinking}})
         await self._emit({}, finish)
 
     def _whole(self, text: str, finish: str, calls: Sequence[Any] = (), **beside: Any) -> str:
@@ -435,14 +441,17 @@ class Completion:
 class _Watched(Model):
     """A model whose replies are looked at before the loop gets them."""
 
-    def __init__(self, inner: Model) -> None:
+    def __init__(self, inner: Model, monotonic: Callable[[], float]) -> None:
         self._inner = inner
+        self._monotonic = monotonic
         self.name = inner.name
         self.window = inner.window
         self.foreign: frozenset[str] = frozenset()
         #: What the model that answered is called, and what it said last.
         self.answering = inner.name
         self.words = ""
+        #: How long it took to stream, in all steps.
+        self.seconds = 0.0
 
     @property
     def priced(self) -> bool:
@@ -452,11 +461,12 @@ class _Watched(Model):
         return self._seen(await self._inner.reply(request))
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        pieces = self._inner.stream(request)
+        pieces, began = self._inner.stream(request), self._monotonic()
         try:
             async for piece in pieces:
                 yield self._seen(piece) if isinstance(piece, Reply) else piece
         finally:
+            self.seconds += self._monotonic() - began
             closing = getattr(pieces, "aclose", None)
             if closing is not None:
                 await closing()

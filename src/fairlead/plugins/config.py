@@ -214,7 +214,7 @@ class Config:
 
     def _fits(self, key: str, value: str) -> bool:
         if _size(value) > LARGEST:
-            words = f"A value of {_size(value)} bytes was dropped: config_set takes at most {LARGEST}. Use db_exec."
+            words = f"A value was dropped: it has more than the {LARGEST} bytes that config_set takes. Use db_exec."
             self._warnings.once(self.plugin, "config_set", f"too_large|{key[:100]}", words)
             return False
         if not key or _size(key) > LONGEST_KEY:

@@ -7,6 +7,7 @@ to it. Tunnels are how the outside reaches an agent's routes: `Tunnels` sees the
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ TUNNEL_KEY: Final = "tunnel_url"
 #: Fields that show something and keep nothing.
 _SHOWN: Final = frozenset({"readonly", "status"})
 _NOBODY: Final = "default"
+
+_log: Final = logging.getLogger("fairlead.plugins")
 
 State = Literal["disconnected", "connecting", "connected", "error"]
 
@@ -75,6 +78,11 @@ class Delivery:
         self._following: asyncio.Task[None] | None = None
         self._closed = False
         config.on_own = self._own
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is anything to tell at a start, beside the probe."""
+        return self.listens and bool(self._fields or self.routes)
 
     async def push(self, agent: str | None, values: Mapping[str, str], *, force: bool = False) -> None:
         """Tell values; returns when the plugin has taken them. What it knows is left out, unless forced."""
@@ -158,9 +166,11 @@ class Delivery:
             await self._call(key, value, agent=agent)
         except Failure as failure:
             self._told.pop(name, None)
-            report(f"The plugin {self.plugin!r} could not be told of {key!r}: {failure.message}")
+            _log.warning("The plugin %r could not be told of %r: %s", self.plugin, key, failure.message)
 
     async def _values(self, agent: str | None) -> dict[str, str]:
+        if not self._fields:
+            return {}
         kept = {} if agent is None else await self._config.values(agent)
         found = {field.key: kept.get(field.key, field.default) for field in self._fields}
         return {key: value for key, value in found.items() if value is not None}
@@ -183,13 +193,10 @@ class Delivery:
         return {**{key: "" for key in told if key in declared}, **values}
 
     def _own(self, agent: str, key: str, value: str | None) -> None:
-        """The plugin did it itself, and knows."""
-        if not any(field.key == key for field in self._fields):
-            return
-        if value is None:
-            self._told.pop((agent, key), None)
-        else:
-            self._told[agent, key] = value
+        """The plugin did it itself, and knows; also that a field without a value has its default again."""
+        field = next((field for field in self._fields if field.key == key), None)
+        if field is not None:
+            self._told[agent, key] = (field.default or "") if value is None else value
 
     def _later(self, telling: Awaitable[None]) -> None:
         task = asyncio.ensure_future(telling)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from fairlead import _json
@@ -58,6 +59,8 @@ _FOREIGN: Final = ("fairlead.tools.mcp.", "fairlead.tools.openapi.")
 _LOOP_TOOLS: Final = ("todo", "complete", "clarify")
 #: Built-in tools that anybody may bring to an agent, besides those that only read.
 _HARMLESS: Final = frozenset({"share_artifact", *_LOOP_TOOLS})
+#: Built-in tools that an app need not have itself: they read what is given or was said to this plugin, and no more.
+_SPARE: Final = ("render_chart", "search_memory")
 #: The names in a loop's own tools are always there, so that pinning them adds nothing.
 Tools = Mapping[str, Action[..., Any]]
 
@@ -370,8 +373,8 @@ class Dispatches:
 
 
 def built_ins(app: App) -> list[str]:
-    """The tools of our own that an app has, and that a plugin may pin to a task: none that changes anything."""
-    return [
+    """The tools of our own that a plugin may pin to a task: none that changes anything."""
+    has = [
         action.name
         for action in app.catalogue
         if _is_ours(action)
@@ -379,6 +382,16 @@ def built_ins(app: App) -> list[str]:
         and "agent" not in action.metadata
         and (action.side_effects == "read" or action.name in _HARMLESS)
     ]
+    return [*has, *(name for name in _SPARE if app.get(name) is None)]
+
+
+@cache
+def spare(name: str) -> Action[..., Any] | None:
+    """A built-in tool that the app does not have, and need not have."""
+    from fairlead.agents.memory import memory
+    from fairlead.tools.charts import charts
+
+    return {each.name: each for each in (*charts(), memory())}.get(name)
 
 
 def _is_ours(action: Action[..., Any]) -> bool:

@@ -36,6 +36,8 @@ BORROW = b"b"
 MOST_BORROWED = 64
 #: Bytes. A file of 50 MB in base64 fits, with room for what is said of it.
 LARGEST = 80 * 1024 * 1024
+#: Bytes that are left of each string of a call that has no answer and is larger: more than any such call may have.
+CUT = 2 * 1024 * 1024
 
 _HEAD = struct.Struct("<IBBB")
 _ONE = struct.Struct("<IBBBi")
@@ -44,6 +46,13 @@ _HEADS = tuple(struct.Struct(f"<IBBB{count}i") for count in range(16))
 _LENGTHS = tuple(struct.Struct(f"<{count}i") for count in range(16))
 _HEAD_SIZE, _ONE_SIZE, _TWO_SIZE = _HEAD.size, _ONE.size, _TWO.size
 _LENGTH_SIZE = 4
+
+
+class TooLarge(Exception):
+    """More than fits one frame."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes are more than the {LARGEST} that fit")
 
 
 class Malformed(Exception):

@@ -28,6 +28,7 @@ else:
     from fairlead.plugins import awake, confinement, frames, native, slots
 
 _SIGKILL = 9
+_LARGEST = frames.LARGEST
 
 
 class Lane:
@@ -42,10 +43,13 @@ class Lane:
         os.set_blocking(reader, False)
 
     def send(self, kind: int, number: int, strings: "tuple[bytes | None, ...]" = ()) -> None:
-        """Send a frame; returns when all of it is on its way."""
+        """Send a frame; returns when all of it is on its way. Raises `TooLarge` before any of it is."""
         data = frames.pack(kind, number, strings)
+        size = len(data)
+        if size > _LARGEST:
+            raise frames.TooLarge(size)
         sent = os.write(self.writer, data)
-        while sent < len(data):
+        while sent < size:
             sent += os.write(self.writer, memoryview(data)[sent:])
 
     def order(self) -> "tuple[int, int, tuple[bytes | None, ...]]":
@@ -127,7 +131,10 @@ class Helper:
             except Exception as exc:
                 kind, given = frames.FAILED, (_text(exc),)
             lane.agent = None
-            lane.send(kind, number, given)
+            try:
+                lane.send(kind, number, given)
+            except frames.TooLarge as exc:
+                lane.send(frames.FAILED, number, (b"its answer is too large: " + _text(exc),))
 
     def _made(self, what: int, args: "tuple[bytes | None, ...]") -> "tuple[bytes | None, ...]":
         library = self._library
@@ -160,7 +167,12 @@ class Helper:
         lane = self._lanes.get(get_ident())
         if lane is None:
             return self._borrowing(lambda: self.ask(slot, args))
-        lane.send(frames.HOST, slot, args)
+        try:
+            lane.send(frames.HOST, slot, args)
+        except frames.TooLarge as exc:
+            if slots.ALL[slot - 1].gives == slots.JSON:
+                return _refused(exc)
+            lane.send(frames.HOST, slot, _cut(args))
         answer: bytes | None = lane.answer()[2][0]
         return answer
 
@@ -169,15 +181,21 @@ class Helper:
         lane = self._lanes.get(get_ident())
         if lane is None:
             self._borrowing(lambda: self.note(slot, args))
-        else:
+            return
+        try:
             lane.send(frames.NOTE, slot, args)
+        except frames.TooLarge:
+            lane.send(frames.NOTE, slot, _cut(args))
 
     def stream(self, request: bytes, chunk: "Callable[[bytes], None] | None") -> "bytes | None":
         """The host's answer to `complete_stream`, its pieces given to the plugin on this thread."""
         lane = self._lanes.get(get_ident())
         if lane is None:
             return self._borrowing(lambda: self.stream(request, chunk))
-        lane.send(frames.HOST, slots.COMPLETE_STREAM, (request, b"" if chunk else None))
+        try:
+            lane.send(frames.HOST, slots.COMPLETE_STREAM, (request, b"" if chunk else None))
+        except frames.TooLarge as exc:
+            return _refused(exc)
         while True:
             kind, _number, strings = lane.answer()
             if kind == frames.REPLY or chunk is None:
@@ -222,8 +240,18 @@ def _opened(path: str) -> "native.Library":
     return opened
 
 
+def _refused(exc: Exception) -> bytes:
+    """What a plugin hears of a request that the host cannot be sent."""
+    return b'{"error":"request_too_large","message":"The request is too large: %s."}' % _text(exc)
+
+
+def _cut(args: "tuple[bytes | None, ...]") -> "tuple[bytes | None, ...]":
+    """What is left of a call without an answer: the host still sees that it was made, and that it is too large."""
+    return tuple(each and each[: frames.CUT] for each in args)
+
+
 def _text(exc: Exception) -> bytes:
-    said = str(exc) if isinstance(exc, native.LoadError) else f"{type(exc).__name__}: {exc}"
+    said = str(exc) if isinstance(exc, native.LoadError | frames.TooLarge) else f"{type(exc).__name__}: {exc}"
     return said.encode("utf-8", "replace")
 
 

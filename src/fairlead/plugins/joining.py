@@ -67,9 +67,9 @@ def instructions_of(app: App, plugin: Plugin) -> Instructions:
 
 
 def pinned(app: App, plugin: str, names: list[str]) -> list[Action[..., Any]]:
-    """The tools of these names that a plugin may pin: its own, and our built-in ones that the app has."""
-    from fairlead.plugins.dispatch import built_ins
+    """The tools of these names that a plugin may pin: its own, and our built-in ones."""
+    from fairlead.plugins.dispatch import built_ins, spare
 
     own, ours = own_tools(app, plugin), set(built_ins(app))
-    found = [own.get(name) or (app.get(name) if name in ours else None) for name in names]
+    found = [own.get(name) or (app.get(name) or spare(name) if name in ours else None) for name in names]
     return [each for each in found if each is not None]

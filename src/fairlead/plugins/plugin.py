@@ -27,6 +27,7 @@ from fairlead.plugins.identity import DEFAULT_AGENT, agents_of
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.manifest import decode
 from fairlead.plugins.quarantine import Quarantine
+from fairlead.plugins.runner import Terminated
 
 if TYPE_CHECKING:
     from fairlead.plugins.process import Exit
@@ -34,14 +35,25 @@ if TYPE_CHECKING:
 
 #: Seconds that loading may take; a process of its own is given up on before.
 LOAD_TIMEOUT: Final = 35.0
+#: Seconds that a first call waits for the values that are told before it.
+FIRST_VALUES: Final = 15.0
 #: Seconds after which a runner that did not start is left to its fate.
 STOP_TIMEOUT: Final = 10.0
 #: So many falls in so many seconds, and it is not started again.
 CRASHES: Final = 5
 WITHIN: Final = 60.0
+#: What is written into the quarantine, by what was going on.
+_FAILED: Final = {
+    "load": "It failed while it was loaded: {}.",
+    "probe": "It failed at the first value it was given: {}. Its table of the host's functions may not match ours.",
+}
 
 _NAMESPACE: Final = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 T = TypeVar("T")
+
+
+class _Gone(Terminated):
+    """The process had ended before the call got into it: nothing was begun, and the call can be made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,12 @@ class Plugin:
         self._starting: asyncio.Task[Runner] | None = None
         self._unloading: asyncio.Task[None] | None = None
         self._delivering: set[asyncio.Task[None]] = set()
-        self._following: asyncio.Task[None] | None = None
         self._closed = False
         #: What is going on that a fall would put it into quarantine for.
         self._phase: str | None = None
         self._fall: str | None = None
+        #: Why its last process ended.
+        self._because = ""
         self._falls: deque[float] = deque(maxlen=CRASHES)
         self._ran_before = False
 
@@ -143,11 +156,14 @@ class Plugin:
     async def invoke(self, kind: str, id: str, payload: str, *, agent: str | None, timeout: float) -> str:
         """Call the plugin's `invoke`; gives what it returned."""
         runner = self._ready
-        if runner is None or self._loop is not asyncio.get_running_loop():
-            return await self._there(
-                lambda runner: runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
-            )
-        return await runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+        if runner is not None and self._loop is asyncio.get_running_loop():
+            try:
+                return await runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+            except _Gone:
+                self._ready = None
+        return await self._there(
+            lambda runner: runner.invoke(kind, id, payload, agent=agent, timeout=timeout)
+        )
 
     async def handle_route(self, request: str, *, agent: str | None, timeout: float) -> str:
         """Have the plugin answer an HTTP request."""
@@ -170,8 +186,10 @@ class Plugin:
         try:
             await self._runner.config_changed(key, value, agent=agent, timeout=timeout)
         except Failure as failure:
-            if self._phase == "probe":
-                self._fall = failure.message
+            from fairlead.plugins.delivery import PROBE_KEY
+
+            if key == PROBE_KEY and self._fall is None:
+                self._fall = getattr(failure, "because", "it took too long")
             raise
 
     async def start(self) -> None:
@@ -189,10 +207,11 @@ class Plugin:
         if loop is not None and host is not None and self.started and not loop.is_closed():
             loop.call_soon_threadsafe(self._tell, self._deliver_to(host, [agent]))
 
-    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(telling)
         self._delivering.add(task)
         task.add_done_callback(self._delivering.discard)
+        return task
 
     async def unload(self) -> None:
         """Have it finish what it does and end it; the next call starts it again. All who ask wait for the same end."""
@@ -218,7 +237,10 @@ class Plugin:
         return await self._called(call)
 
     async def _called(self, call: Callable[[Runner], Coroutine[Any, Any, T]]) -> T:
-        return await call(self._ready or await self._running())
+        try:
+            return await call(self._ready or await self._running())
+        except _Gone:
+            return await call(await self._running())
 
     async def _running(self) -> Runner:
         """The runner, started if it is not. Who gives up waiting does not end the start for others."""
@@ -251,13 +273,14 @@ class Plugin:
         try:
             await asyncio.to_thread(self._look_again)
             runner = await self._load()
-            await self._first_delivery()
+            await self._probed()
         except Failure as failure:
             self.trouble = failure
             raise
         self.trouble = None
         self._ran_before = True
         self._ready = runner
+        await self._first_delivery()
         return runner
 
     def _look_again(self) -> None:
@@ -313,42 +336,49 @@ class Plugin:
         if row is not None:
             raise in_quarantine(row, self.manifest)
         self._abandon()
-        if self._phase is None:
-            # A call came before word of the end did, and the runner starts it by itself: the rest of a start follows.
+        if self._phase != "load":
+            # A call came before word of the end did. It has to wait for all of a start: were it made beside the
+            # probe, nobody could tell which of the two brought the plugin down.
             self._ready = None
-            self._following = asyncio.get_running_loop().create_task(self._follow_up())
+            why = f": {self._because}" if self._because else ""
+            raise _Gone(
+                Kind.unavailable,
+                f"The plugin {self.id!r} was terminated{why}. The next call starts it again.",
+            )
 
     def _abandon(self) -> None:
         """What a process that is gone has begun and not ended is undone."""
         if self._host is not None:
             self._host.services.abandoned()
 
-    async def _follow_up(self) -> None:
-        with contextlib.suppress(Failure):  # the next call tells it
-            await self._running()
-
     def _exited(self, exit: Exit) -> None:
         """The process is gone: how, and what follows from that."""
-        if getattr(self._runner, "pid", None) is None:
+        gone = getattr(self._runner, "pid", None) is None
+        if gone:
             self._ready = None
+            self._because = exit.text
             self._abandon()
         if exit.reason != "crash":
             return
         self.log.warning("Plugin %r fell: %s", self.id, exit.text)
         if self._host is not None:
             self._host.services.fell(exit.text, exit.last_words)
-        if self._phase is not None:
+        if self._fell_of_it(exit, gone):
             self._fall = exit.text
             return
         if exit.while_ == "load":
-            self._quarantine.put(self.id, self.version, exit.text)
+            self._quarantine.put(self.id, self.version, _FAILED["load"].format(exit.text))
             return
         now = self.app.clock.monotonic()
         self._falls.append(now)
         if len(self._falls) == CRASHES and now - self._falls[0] <= WITHIN:
             self._falls.clear()
-            why = f"It fell {CRASHES} times within {WITHIN:.0f} seconds, at last: {exit.text}"
+            why = f"It fell {CRASHES} times within {WITHIN:.0f} seconds, at last: {exit.text}."
             self._quarantine.put(self.id, self.version, why)
+
+    def _fell_of_it(self, exit: Exit, gone: bool) -> bool:
+        """Whether what is going on brought it down. Word of an earlier process may come as late as that."""
+        return self._phase == "load" if exit.while_ == "load" else self._phase == "probe" and gone
 
     async def _drop(self) -> None:
         """Let go of a runner that did not start."""
@@ -370,18 +400,28 @@ class Plugin:
                 "and look at what it wants: fairlead plugin install PATH",
             )
 
-    async def _first_delivery(self) -> None:
-        delivery = self._host.delivery
-        agents = list(agents_of(self.app)) or [DEFAULT_AGENT]
+    async def _probed(self) -> None:
         async with self._marked("probe"):
-            await delivery.probe(agents[0])
+            await self._host.delivery.probe(self._agents()[0])
             if self._fall is not None:
+                why = _FAILED["probe"].format(self._fall)
                 raise ContextUnavailable(
-                    f"The plugin {self.id!r} fell at the first value it was given; its table of the host's functions "
-                    f"may not match ours. {self._fall} {way_out_of_quarantine(self.id)}"
+                    f"The plugin {self.id!r} cannot be used. {why} {way_out_of_quarantine(self.id)}"
                 )
-        # Values are told after the mark is gone: a plugin that reads them badly is not one that cannot be loaded.
-        self._tell(self._deliver_to(self._host, agents, begun=True))
+
+    async def _first_delivery(self) -> None:
+        """Tell the values. Those who waited for the start have their calls made after that.
+
+        Calls that come meanwhile are made at once: a plugin may ask to be called while it takes a value, as one does
+        that gives its address to a messenger. The mark is gone by now: a plugin that reads a value badly is not one
+        that cannot be loaded.
+        """
+        telling = self._tell(self._deliver_to(self._host, self._agents(), begun=True))
+        if self._host.delivery.has_values:
+            await asyncio.wait([telling], timeout=FIRST_VALUES)
+
+    def _agents(self) -> list[str]:
+        return list(agents_of(self.app)) or [DEFAULT_AGENT]
 
     async def _deliver_to(self, host: Any, agents: list[str], *, begun: bool = False) -> None:
         delivery, url = host.delivery, self.app.plugins.tunnel_url
@@ -404,15 +444,17 @@ class Plugin:
         try:
             yield
         except Failure as failure:
-            if failure.kind is Kind.timeout or self._fell():
-                await asyncio.to_thread(self._quarantine.put, self.id, self.version, failure.message)
+            why = self._why_it_failed(failure)
+            if why is not None:
+                reason = _FAILED[phase].format(why)
+                await asyncio.to_thread(self._quarantine.put, self.id, self.version, reason)
             raise
         finally:
             self._phase = None
             await asyncio.to_thread(self._quarantine.unmark, self.id)
 
-    def _fell(self) -> bool:
-        return self._fall is not None
+    def _why_it_failed(self, failure: Failure) -> str | None:
+        return self._fall or ("it took too long" if failure.kind is Kind.timeout else None)
 
     async def _unload(self) -> None:
         if self._unloading is None:

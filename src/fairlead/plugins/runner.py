@@ -54,6 +54,9 @@ class Services(Protocol):
 class Terminated(HostFailure):
     """The plugin's process was ended, or ended by itself, before there was an answer. The message has the word."""
 
+    #: The cause alone, in words without a stop.
+    because: str = "its process was ended"
+
 
 class Runner(Protocol):
     """One plugin that can be called. Its failures are of the host family; `Terminated` if its process is gone."""

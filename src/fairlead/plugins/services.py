@@ -61,7 +61,7 @@ _DISPATCH: Final = frozenset(
 )
 _SQL: Final = frozenset({slots.DB_EXEC, slots.DB_QUERY})
 
-#: How a call is written down, `{}` for its first argument; and the status of one that went well.
+#: How a call is written down, `{}` for its first argument; and the status of one that went well, or is reserved.
 _ROWS: Final[dict[int, tuple[str, int]]] = {
     slots.DISPATCH: ("POST /host-api/dispatch", 202),
     slots.TASK_STATUS: ("GET /host-api/tasks/{}", 200),
@@ -69,7 +69,7 @@ _ROWS: Final[dict[int, tuple[str, int]]] = {
     slots.DISPATCH_CLARIFY: ("POST /host-api/tasks/{}/clarify", 410),
     slots.SEND_DRAFT: ("POST /host-api/tasks/{}/draft", 200),
     slots.DISPATCH_INTERRUPT: ("POST /host-api/tasks/{}/interrupt", 200),
-    slots.DISPATCH_ADD_ISSUE: ("POST /host-api/tasks/{}/issues", 200),
+    slots.DISPATCH_ADD_ISSUE: ("POST /host-api/tasks/{}/issues", 410),
     slots.LIST_ACTIVE_TASKS: ("GET /host-api/tasks", 200),
     slots.COMPLETE: ("POST /host-api/chat/completions", 200),
     slots.COMPLETE_STREAM: ("POST /host-api/chat/completions", 200),
@@ -217,14 +217,14 @@ class Services:
         except Exception as error:
             report(f"A call of the plugin {self.plugin!r} failed in an unexpected way.")
             answer = _rendered(from_exception(error))
-        code = _error_in(answer)
-        if code is not None:
+        code, entry = _error_in(answer), slots.SLOTS[slot]
+        reserved = entry is not None and entry.reserved
+        if code is not None and not reserved:
             status = insights_status(parse(answer))
         elif slot == slots.HTTP_REQUEST:
             status = loads(answer or "{}").get("status", status)
         took = (time.perf_counter() - begun) * 1000
         self.insights.call(self.plugin, frame.agent, what, status, answer if code else None, took)
-        entry = slots.SLOTS[slot]
         return answer if entry is not None and entry.gives == slots.JSON else None
 
     async def _answered(self, slot: int, args: Args, frame: Frame) -> str | None:

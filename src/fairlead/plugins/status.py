@@ -41,7 +41,7 @@ def told(tx: Tx, session: PluginSession, task: Task) -> dict[str, Any]:
     draft = session.draft
     if isinstance(draft, dict):
         state["draft"] = draft
-    output = _output(tx, task, rows)
+    output = _output(tx, task)
     if output:
         state["output"] = output
     if events.was_cancelled(task):
@@ -87,13 +87,15 @@ def _item(type: str, data: dict[str, Any]) -> dict[str, Any] | None:
     return {"kind": kind, "title": title, **({"detail": str(detail)} if detail else {})}
 
 
-def _output(tx: Tx, task: Task, rows: list[tuple[int, str, float, dict[str, Any]]]) -> str:
-    """What was said last: the answer, or what of it is written by now."""
+def _output(tx: Tx, task: Task) -> str:
+    """What was said last: the answer, or what is written by now; also while a tool runs, until there is more."""
     if isinstance(task.data, str):
         return task.data
-    since = 0
-    for number, type, _, data in rows:
-        if type == "activity" and data.get("kind") in ("tool_call", "tool_result"):
-            since = number
-    pieces = [loads(data).get("data") for (data,) in tx.all(SQL.pieces, task=task.id, since=since)]
+    row = tx.one(SQL.last_piece, task=task.id)
+    last = None if row is None else row[0]
+    if last is None:
+        return ""
+    before = tx.all(SQL.tools_before, task=task.id, number=last, size=_LOOKED)
+    turns = (number for number, data in before if loads(data).get("kind") in ("tool_call", "tool_result"))
+    pieces = [loads(data).get("data") for (data,) in tx.all(SQL.pieces, task=task.id, since=next(turns, 0))]
     return "".join(each for each in pieces if isinstance(each, str))

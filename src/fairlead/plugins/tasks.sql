@@ -63,6 +63,14 @@ SELECT number, type, time, data FROM task_events WHERE task = :task AND passing 
 -- pieces
 SELECT data FROM task_events WHERE task = :task AND passing = 1 AND number > :since ORDER BY number
 
+-- last_piece
+SELECT max(number) FROM task_events WHERE task = :task AND passing = 1
+
+-- tools_before
+SELECT number, data FROM task_events
+WHERE task = :task AND passing = 0 AND type = 'activity' AND number < :number AND data LIKE '%tool_%'
+ORDER BY number DESC LIMIT :size
+
 -- shared
 SELECT data FROM task_events
 WHERE task = :task AND passing = 0 AND type = 'activity' AND data LIKE '%share_artifact%' ORDER BY number

@@ -88,6 +88,26 @@ static char *host_call(const char *payload) {
     return gives ? own(given) : strdup("VOID");
 }
 
+/* So many bytes, to a slot, or as the answer. */
+static char *much(const char *payload) {
+    int slot = 0;
+    size_t size = 0;
+    sscanf(payload, "%d %zu", &slot, &size);
+    char *text = malloc(size + 1);
+    memset(text, 'x', size);
+    text[size] = '\0';
+    const char *given = NULL;
+    switch (slot) {
+    case 0: return text;
+    case 2: host->config_set("key", text); break;
+    case 4: given = host->db_exec(text, NULL); break;
+    case 6: host->log(OSR_LOG_INFO, text); break;
+    case 12: given = host->complete_stream(text, NULL, NULL); break;
+    }
+    free(text);
+    return own(given);
+}
+
 /* ---- streams ---- */
 
 struct stream {
@@ -253,6 +273,8 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         return strdup(getenv(payload) ? "leaked" : "absent");
     if (!strcmp(id, "host"))
         return host_call(payload);
+    if (!strcmp(id, "much"))
+        return much(payload);
     if (!strcmp(id, "version")) {
         char text[32];
         snprintf(text, sizeof text, "%u", host ? host->version : 0);
