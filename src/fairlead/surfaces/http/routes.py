@@ -151,12 +151,13 @@ class ActionRoutes:
         return None
 
     async def _list(self, exchange: Exchange, route: Route) -> None:
-        await self.caller(exchange)
-        await send_page(exchange, self._directory.list())
+        caller = await self.caller(exchange)
+        await send_page(exchange, self._directory.list(caller.hides))
 
     async def _describe(self, exchange: Exchange, route: Route) -> None:
-        await self.caller(exchange)
-        await send_page(exchange, self._directory.describe(self._directory.find(route.action or "")))
+        caller = await self.caller(exchange)
+        found = self._directory.find(route.action or "", caller.hides)
+        await send_page(exchange, self._directory.describe(found))
 
     def _invoke(self, exchange: Exchange, route: Route) -> Awaitable[None]:
         return self._runner.invoke(exchange, route.action or "", self._read(exchange))
