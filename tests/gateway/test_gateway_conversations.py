@@ -404,6 +404,41 @@ def test_ending_a_conversation_ends_what_goes_on_in_it(address: str, tmp_path: P
     assert (said[-1][1]["state"], said[-1][1]["stop_reason"]) == ("cancelled", "user_stop")
 
 
+def test_a_conversation_that_was_ended_is_gone_on_with_by_no_way(address: str) -> None:
+    talk = Talk(address)
+    id = talk.create()
+    talk.reply(id, talk.send(id, "one"))
+    agent = talk.base.removesuffix("/conversations")
+
+    def codes(context: str) -> set[tuple[int, str, str]]:
+        given = {"message": "two", "context_id": context}
+        sent = [talk.http.post(f"{agent}/{way}", json=given) for way in ("invoke", "tasks")]
+        sent.append(talk.http.post(f"{talk.base}/{id}/messages", json={"message": "two"}))
+        told = [(each.status_code, each.json()["error"]) for each in sent]
+        return {(status, error["code"], error["message"]) for status, error in told}
+
+    assert talk.http.delete(f"{talk.base}/{id}").status_code == 204
+    assert codes(id) == {(409, "conflict", "channel closed")}
+    # Nor by the name that its agent remembered it under after it was cleared.
+    id = talk.create()
+    assert talk.http.post(f"{talk.base}/{id}/clear", headers={"Idempotency-Key": "c"}).is_success
+    talk.reply(id, talk.send(id, "one"))
+    assert talk.http.delete(f"{talk.base}/{id}").status_code == 204
+    assert codes(id) == codes(f"{id}~2") == {(409, "conflict", "channel closed")}
+
+
+def test_a_context_goes_on_with_what_was_said_since_a_conversation_was_cleared(address: str) -> None:
+    talk = Talk(address)
+    id = talk.create()
+    talk.reply(id, talk.send(id, "one"))
+    assert talk.http.post(f"{talk.base}/{id}/clear", headers={"Idempotency-Key": "c"}).is_success
+    talk.reply(id, talk.send(id, "two"))
+    given = {"message": "three", "context_id": id}
+    answer = talk.http.post("/api/v1/agents/echo/invoke", json=given).json()["data"]
+    assert (answer["text"], answer["context_id"]) == ("You said 2: three", id)
+    assert talk.reply(id, talk.send(id, "four"))["body"] == "You said 3: four"
+
+
 def test_clearing_a_conversation_ends_what_goes_on_in_it(address: str, tmp_path: Path) -> None:
     talk = Talk(address, "slow")
     id = talk.create()
