@@ -538,6 +538,33 @@ def test_whose_a_conversation_is_and_with_whom_decides_who_may_read_it(address: 
     assert [each["task_id"] for each in listed] == [task]
 
 
+def test_a_callers_own_conversation_stays_theirs_when_its_agent_turns_private(address: str) -> None:
+    owner, caller = Talk(address), Talk(address, key=OTHER_KEY)
+    owner.http.patch("/api/v1/agents/echo", json={"visibility": "public"})
+    id, foreign = caller.create(), owner.create()
+    caller.reply(id, caller.send(id, "hi"))
+    owner.http.patch("/api/v1/agents/echo", json={"visibility": "private"})
+
+    def code(method: str, path: str, body: Any = None) -> tuple[int, str | None]:
+        headers = {"Idempotency-Key": _key()}
+        answer = caller.http.request(method, f"{caller.base}/{path}", json=body, headers=headers)
+        error = answer.json()["error"] if answer.status_code >= 400 else {}
+        return answer.status_code, error.get("message")
+
+    hidden = 404, "Agent not found."
+    assert code("GET", id)[0] == 200
+    assert [each["body"] for each in caller.messages(id)] == ["hi", "You said 1: hi"]
+    assert next(caller.frames(id))[1]["body"] == "hi"
+    # Nothing new is said, and others' are no more to be found than names that were never there.
+    assert code("POST", f"{id}/messages", {"message": "more"}) == hidden
+    assert code("POST", f"{id}/clear") == hidden
+    assert code("GET", foreign) == code("GET", "ch-nobody") == code("DELETE", foreign) == hidden
+    stop = {"target_message_id": caller.messages(id)[0]["message_id"]}
+    assert code("POST", f"{id}/cancel", stop)[0] == 202
+    assert code("DELETE", id)[0] == 204
+    assert caller.http.get(f"{caller.base}/{id}").json()["data"]["state"] == "closed"
+
+
 def test_characters_that_a_database_cannot_keep_are_refused(address: str) -> None:
     talk = Talk(address)
     id = talk.create()
