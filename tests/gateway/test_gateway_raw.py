@@ -348,7 +348,10 @@ def test_an_id_may_look_like_anything_that_routes_are_written_with(site: Site) -
 
 def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Site, task: str) -> None:
     for path in (
+        "/api/v1",
         "/api/v1/",
+        "/v1",
+        "/a2a",
         "/api/v1/nothing",
         "/api/v1/agents/echo/nothing",
         "/api/v1/agents//tasks",
@@ -365,6 +368,20 @@ def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Si
         told = ask(site, method, path)
         refused(told, 400, "invalid_param")
         assert taken in re.split(", ", told.headers["allow"])
+
+
+def test_a_host_that_is_not_ours_is_turned_away_in_the_words_of_the_address(app: App, tmp_path: Path) -> None:
+    with serving(app.http(allowed_hosts=["harbour.example"])) as url:
+        site = Site(url, tmp_path)  # whose requests are for gateway.test
+        for path in ("/api/v1", "/api/v1/agents", "/api/v1/nothing", "/version"):
+            error = refused(ask(site, "GET", path), 403, "forbidden")
+            assert "Host" in error["message"]
+        told = ask(site, "POST", "/v1/chat/completions", b"{}", [JSON])
+        assert (told.status, told.json()["error"]["code"]) == (403, "forbidden")
+        told = ask(site, "POST", "/a2a/echo", b"{}", [JSON])
+        assert (told.status, told.json()["jsonrpc"]) == (403, "2.0")
+        told = ask(site, "GET", "/fairlead/actions")
+        assert (told.status, told.json()["error"]["code"]) == (403, "AUTHORIZATION_ERROR")
 
 
 def test_credentials_that_are_odd_are_refused(site: Site) -> None:

@@ -162,7 +162,9 @@ class HttpApp:
         if settings.allowed_hosts and ANY_HOST not in settings.allowed_hosts:
             from fairlead.surfaces.http.hosts import HostLayer
 
-            site = HostLayer(site, self._runtime, settings.allowed_hosts)
+            gateway = self._gateway
+            others = () if gateway is None else ((gateway.prefixes, gateway.refuse),)
+            site = HostLayer(site, self._runtime, settings.allowed_hosts, others)
         return site
 
     async def _healthz(self, exchange: Exchange, route: Route) -> None:

@@ -29,6 +29,7 @@ from fairlead.surfaces.http.asgi import (
     Scope,
     Send,
     check_length,
+    is_under,
     rest_of_body,
     route_path,
 )
@@ -101,7 +102,7 @@ class ActionRoutes:
         route = self._routes.get(path) or self._match(path)
         if route is None:
             for beginnings, other in self.beside:
-                if path.startswith(beginnings):
+                if is_under(path, beginnings):
                     await other(scope, receive, send)
                     return
         exchange = Exchange(self._host, scope, receive, send)
