@@ -88,6 +88,8 @@ class GatewayAgent:
 
     def to_dict(self) -> dict[str, Any]:
         """As the contract has it."""
+        # Whoever runs an agent elsewhere has its model, and hears of no other.
+        capabilities = {**CAPABILITIES, "mcp": self.mcp_enabled, "modelsSet": self.action is not None}
         told = {
             "id": self.id,
             "instanceId": self.instance or "local",
@@ -95,7 +97,7 @@ class GatewayAgent:
             "status": "active",
             "visibility": self.visibility,
             "mcpEnabled": self.mcp_enabled,
-            "capabilities": {**CAPABILITIES, "mcp": self.mcp_enabled},
+            "capabilities": capabilities,
             "conversationTransport": "message-service",
             "description": self.description,
             "displayName": str(self.about.get("displayName") or self.name),

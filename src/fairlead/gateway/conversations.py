@@ -181,11 +181,13 @@ def _check_model(call: Call, agent: GatewayAgent, model: Any) -> None:
     if not isinstance(model, str) or not 0 < len(model) <= LONGEST_ID or not model.isprintable():
         words = f"modelOverrideId must be a text of 1 to {LONGEST_ID} characters, or null."
         raise InvalidBody(words, field="modelOverrideId")
-    if agent.action is not None:
-        try:
-            call.gateway.app.models.resolve(model, foreign=True)
-        except Failure as failure:
-            raise InvalidParam(failure.message, field="modelOverrideId") from failure
+    if agent.action is None:
+        words = "This agent runs elsewhere, with a model of its own: none can be set here. null leaves it so."
+        raise InvalidParam(words, field="modelOverrideId")
+    try:
+        call.gateway.app.models.resolve(model, foreign=True)
+    except Failure as failure:
+        raise InvalidParam(failure.message, field="modelOverrideId") from failure
 
 
 def _optional(call: Call) -> dict[str, Any]:
