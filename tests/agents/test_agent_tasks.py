@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,16 @@ async def test_answers_go_to_their_questions_over_several_pauses(
         await app.tasks.answer(task.id, answer)
     assert (await app.tasks.wait(task.id)).data == "Done."
     assert sorted((tmp_path / "wiped").read_text().split()) == ["a", "b", "c"]
+    # However often it was run, each thing is told once.
+    events = [event.data async for event in app.tasks.events(task.id) if event.type == "activity"]
+    told = [(each["kind"], each["data"]["id"]) for each in events if "id" in each["data"]]
+    assert len(set(told)) == len(told)
+    assert Counter(kind for kind, _ in told) == {
+        "tool_call": 4,
+        "tool_result": 4,
+        "approval": 3,
+        "clarification": 1,
+    }
 
 
 async def test_a_secret_in_a_call_outlives_the_pause_and_is_never_kept_in_the_clear(

@@ -142,9 +142,11 @@ class World:
         whole = json.loads(told.body)
         return whole.get("data", whole) if "success" in whole else whole
 
-    def say(self, who: str, method: str, path: str, body: Any = None) -> Told:
+    def say(self, who: str, method: str, path: str, body: Any = None, *, keyed: bool = True) -> Told:
         """Send a request, and read the answer; of one without an end, its beginning."""
-        headers = {"Idempotency-Key": uuid4().hex, "Accept": "application/json, text/event-stream"}
+        headers = {"Accept": "application/json, text/event-stream", "Accept-Encoding": "identity"}
+        if keyed:
+            headers["Idempotency-Key"] = uuid4().hex
         if (key := self.keys[who]) is not None:
             headers["Authorization"] = f"Bearer {key}"
         content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 
 from attack.gateway_world import PRIVATE, REFUSED_TO_ALL, ROUTES, UNDER_WAY, World, name_of, world
 from fairlead.gateway.call import Route
+from gateway.site_under_test import PATIENCE
 
 OPEN = {"a2aCard", "mcpMetadata", "getOpenApi", "getSpec", "getVersion", "uploadFile", "downloadFile"}
 #: Routes that name something by id: theirs are refused. The others list, or make, what is the caller's own.
@@ -64,6 +68,75 @@ def test_an_agent_that_is_open_to_all_opens_nothing_of_its_other_users(here: Wor
     assert PRIVATE not in told.body
     assert told.served == (route.name in USED and (route.method, route.name) not in REFUSED_TO_ALL), told
     assert told.status < 500
+
+
+#: How an action of a name is asked for by the server's own routes.
+AS_ACTION = {
+    "describe": ("GET", "/fairlead/actions/{}", None),
+    "describe a version": ("GET", "/fairlead/actions/{}@1.0.0", None),
+    "invoke": ("POST", "/fairlead/actions/{}/invoke", {"input": {"prompt": "hi"}}),
+    "invoke by the other name": ("POST", "/ageniti/actions/{}/invoke", {"input": {"prompt": "hi"}}),
+    "stream": ("POST", "/fairlead/actions/{}/stream", {"input": {"prompt": "hi"}}),
+    "batch": ("POST", "/fairlead/batch", {"calls": [{"action": "{}", "input": {"prompt": "hi"}}]}),
+}
+
+
+@pytest.mark.parametrize("way", AS_ACTION)
+def test_a_private_agent_is_no_action_to_other_owners(here: World, way: str) -> None:
+    method, path, body = AS_ACTION[way]
+
+    def told(who: str, name: str) -> str:
+        sent = None if body is None else json.loads(json.dumps(body).replace("{}", name))
+        answer = here.say(who, method, path.format(name), sent, keyed=False)
+        return f"{answer.status} {answer.body}"
+
+    hidden, absent = told("bob", "echo"), told("bob", "ochre")
+    assert "ACTION_NOT_FOUND" in hidden
+    assert hidden == absent.replace("ochre", "echo")
+    for who in ("ann", "nobody"):  # and where no key is asked for, all is as it was
+        assert '"ok":true' in told(who, "echo")
+    here.open_to_all(True)
+    assert '"ok":true' in told("bob", "echo")
+    here.open_to_all(False)
+    assert told("bob", "echo") == hidden
+
+
+@pytest.mark.parametrize("path", ["/fairlead/actions", "/openapi.json"])
+def test_a_private_agent_is_in_no_list_of_other_owners(here: World, path: str) -> None:
+    def listed(who: str) -> tuple[bool, bool]:
+        told = here.say(who, "GET", path).body
+        return "look" in told, "talker" in told or "echo" in told
+
+    assert [listed("ann"), listed("bob"), listed("nobody")] == [(True, True), (True, False), (True, True)]
+    here.open_to_all(True)
+    assert listed("bob") == (True, True)
+    here.open_to_all(False)
+    assert listed("bob") == (True, False)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_private_agent_is_no_tool_to_other_owners(here: World, mode: Any) -> None:
+    async def seen(who: str) -> tuple[bool, bool, bool, bool]:
+        headers = {"Authorization": f"Bearer {here.keys[who]}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
+            transport = streamable_http_client(f"{here.http.base_url}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:
+                tools = {each.name for each in (await client.list_tools()).tools}
+                assert "look" in tools
+                about = [
+                    str(await client.read_resource(f"fairlead://{each}")) for each in ("manifest", "guide")
+                ]
+                try:
+                    called = not (await client.call_tool("echo", {"prompt": "hi"})).is_error
+                except MCPError:
+                    called = False
+                return "echo" in tools, called, "echo" in about[0], "echo" in about[1]
+
+    assert await seen("ann") == (True, True, True, True)
+    assert await seen("bob") == (False, False, False, False)
+    here.open_to_all(True)
+    assert await seen("bob") == (True, True, True, True)
+    here.open_to_all(False)
 
 
 def test_a_key_for_some_agents_sees_no_other_key_and_nothing_done_without_them(here: World) -> None:

@@ -410,6 +410,16 @@ def test_what_is_wrong_is_told_in_the_protocols_words(site: Site) -> None:
     assert error(batch)["code"] == -32600
 
 
+@pytest.mark.parametrize("method", ["ListTasks", "tasks/list"])
+def test_a_page_that_there_is_not_is_told_by_the_names_that_clients_have_for_it(
+    site: Site, method: str
+) -> None:
+    wrong = rpc(site, "echo", method, {"pageToken": "zzz"}).json()["error"]
+    assert wrong["code"] == -32602
+    assert {"pageToken", "nextPageToken"} <= {*wrong["message"].split()}
+    assert "since" not in wrong["message"]
+
+
 @pytest.mark.parametrize(
     "params",
     [[1], [], "x", "", 0, False, {"limit": 2**40}, {"limit": 0}, {"limit": True}, {"pageToken": [1]}],

@@ -404,6 +404,41 @@ def test_ending_a_conversation_ends_what_goes_on_in_it(address: str, tmp_path: P
     assert (said[-1][1]["state"], said[-1][1]["stop_reason"]) == ("cancelled", "user_stop")
 
 
+def test_a_conversation_that_was_ended_is_gone_on_with_by_no_way(address: str) -> None:
+    talk = Talk(address)
+    id = talk.create()
+    talk.reply(id, talk.send(id, "one"))
+    agent = talk.base.removesuffix("/conversations")
+
+    def codes(context: str) -> set[tuple[int, str, str]]:
+        given = {"message": "two", "context_id": context}
+        sent = [talk.http.post(f"{agent}/{way}", json=given) for way in ("invoke", "tasks")]
+        sent.append(talk.http.post(f"{talk.base}/{id}/messages", json={"message": "two"}))
+        told = [(each.status_code, each.json()["error"]) for each in sent]
+        return {(status, error["code"], error["message"]) for status, error in told}
+
+    assert talk.http.delete(f"{talk.base}/{id}").status_code == 204
+    assert codes(id) == {(409, "conflict", "channel closed")}
+    # Nor by the name that its agent remembered it under after it was cleared.
+    id = talk.create()
+    assert talk.http.post(f"{talk.base}/{id}/clear", headers={"Idempotency-Key": "c"}).is_success
+    talk.reply(id, talk.send(id, "one"))
+    assert talk.http.delete(f"{talk.base}/{id}").status_code == 204
+    assert codes(id) == codes(f"{id}~2") == {(409, "conflict", "channel closed")}
+
+
+def test_a_context_goes_on_with_what_was_said_since_a_conversation_was_cleared(address: str) -> None:
+    talk = Talk(address)
+    id = talk.create()
+    talk.reply(id, talk.send(id, "one"))
+    assert talk.http.post(f"{talk.base}/{id}/clear", headers={"Idempotency-Key": "c"}).is_success
+    talk.reply(id, talk.send(id, "two"))
+    given = {"message": "three", "context_id": id}
+    answer = talk.http.post("/api/v1/agents/echo/invoke", json=given).json()["data"]
+    assert (answer["text"], answer["context_id"]) == ("You said 2: three", id)
+    assert talk.reply(id, talk.send(id, "four"))["body"] == "You said 3: four"
+
+
 def test_clearing_a_conversation_ends_what_goes_on_in_it(address: str, tmp_path: Path) -> None:
     talk = Talk(address, "slow")
     id = talk.create()
@@ -501,6 +536,33 @@ def test_whose_a_conversation_is_and_with_whom_decides_who_may_read_it(address: 
     # Turns are no tasks of the caller's.
     listed = talk.http.get("/api/v1/tasks", params={"state": "all"}).json()["data"]["tasks"]
     assert [each["task_id"] for each in listed] == [task]
+
+
+def test_a_callers_own_conversation_stays_theirs_when_its_agent_turns_private(address: str) -> None:
+    owner, caller = Talk(address), Talk(address, key=OTHER_KEY)
+    owner.http.patch("/api/v1/agents/echo", json={"visibility": "public"})
+    id, foreign = caller.create(), owner.create()
+    caller.reply(id, caller.send(id, "hi"))
+    owner.http.patch("/api/v1/agents/echo", json={"visibility": "private"})
+
+    def code(method: str, path: str, body: Any = None) -> tuple[int, str | None]:
+        headers = {"Idempotency-Key": _key()}
+        answer = caller.http.request(method, f"{caller.base}/{path}", json=body, headers=headers)
+        error = answer.json()["error"] if answer.status_code >= 400 else {}
+        return answer.status_code, error.get("message")
+
+    hidden = 404, "Agent not found."
+    assert code("GET", id)[0] == 200
+    assert [each["body"] for each in caller.messages(id)] == ["hi", "You said 1: hi"]
+    assert next(caller.frames(id))[1]["body"] == "hi"
+    # Nothing new is said, and others' are no more to be found than names that were never there.
+    assert code("POST", f"{id}/messages", {"message": "more"}) == hidden
+    assert code("POST", f"{id}/clear") == hidden
+    assert code("GET", foreign) == code("GET", "ch-nobody") == code("DELETE", foreign) == hidden
+    stop = {"target_message_id": caller.messages(id)[0]["message_id"]}
+    assert code("POST", f"{id}/cancel", stop)[0] == 202
+    assert code("DELETE", id)[0] == 204
+    assert caller.http.get(f"{caller.base}/{id}").json()["data"]["state"] == "closed"
 
 
 def test_characters_that_a_database_cannot_keep_are_refused(address: str) -> None:

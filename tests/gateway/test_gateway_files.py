@@ -289,6 +289,30 @@ def test_a_file_is_its_owners_alone(shed: Shed) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("filename", "a\nb", "line break"),
+        ("filename", "a" * 513, "512"),
+        ("filename", 1, "text"),
+        ("content_type", "text/plain\r\nX: 1", "line break"),
+        ("content_type", "t" * 256, "255"),
+    ],
+)
+def test_what_is_wrong_with_an_attachment_is_said_of_the_one_it_is(
+    shed: Shed, name: str, value: Any, said: str
+) -> None:
+    good = {"file_id": shed.uploaded().file_id}
+    refused = shed.invoke({"message": "hi", "attachments": [good, {**good, name: value}]}, shed.ann)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["param"]) == (
+        400,
+        "invalid_param",
+        f"attachments[1].{name}",
+    )
+    assert said in error["message"]
+
+
+@pytest.mark.parametrize(
     ("body", "code"),
     [
         ({"content_type": TEXT}, "missing_param"),

@@ -140,15 +140,19 @@ def test_who_is_not_let_in_is_told_what_is_needed(site: Site) -> None:
     assert (stranger.status_code, stranger.json()["error"]["data"]["code"]) == (404, "agent_not_found")
 
 
-def test_an_agent_that_is_not_opened_for_mcp_lets_nobody_in(site: Site) -> None:
+def test_an_agent_is_open_to_mcp_until_its_owner_closes_it(site: Site) -> None:
+    def status() -> int:
+        return httpx.post(
+            f"{site.url}/agents/echo/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+            headers={"Authorization": f"Bearer {OWNER}", "Accept": "application/json, text/event-stream"},
+            timeout=PATIENCE,
+        ).status_code
+
+    assert site.agents().get_agent("echo").data.mcp_enabled
+    assert status() == 200
     site.agents().update_agent("echo", sdk.UpdateAgentRequest(mcpEnabled=False))
-    answer = httpx.post(
-        f"{site.url}/agents/echo/mcp",
-        json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        headers={"Authorization": f"Bearer {OWNER}"},
-        timeout=PATIENCE,
-    )
-    assert answer.status_code == 401
+    assert status() == 401
 
 
 def test_a_call_leaves_a_task_behind(site: Site) -> None:

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from fairlead import App
 from fairlead.failures import gateway as wire
+from fairlead.gateway.gateway import routes
 from fairlead.store.statements import Statement
 from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, add_key, serving
 
@@ -346,7 +348,10 @@ def test_an_id_may_look_like_anything_that_routes_are_written_with(site: Site) -
 
 def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Site, task: str) -> None:
     for path in (
+        "/api/v1",
         "/api/v1/",
+        "/v1",
+        "/a2a",
         "/api/v1/nothing",
         "/api/v1/agents/echo/nothing",
         "/api/v1/agents//tasks",
@@ -363,6 +368,20 @@ def test_addresses_that_are_not_there_and_methods_that_they_do_not_take(site: Si
         told = ask(site, method, path)
         refused(told, 400, "invalid_param")
         assert taken in re.split(", ", told.headers["allow"])
+
+
+def test_a_host_that_is_not_ours_is_turned_away_in_the_words_of_the_address(app: App, tmp_path: Path) -> None:
+    with serving(app.http(allowed_hosts=["harbour.example"])) as url:
+        site = Site(url, tmp_path)  # whose requests are for gateway.test
+        for path in ("/api/v1", "/api/v1/agents", "/api/v1/nothing", "/version"):
+            error = refused(ask(site, "GET", path), 403, "forbidden")
+            assert "Host" in error["message"]
+        told = ask(site, "POST", "/v1/chat/completions", b"{}", [JSON])
+        assert (told.status, told.json()["error"]["code"]) == (403, "forbidden")
+        told = ask(site, "POST", "/a2a/echo", b"{}", [JSON])
+        assert (told.status, told.json()["jsonrpc"]) == (403, "2.0")
+        told = ask(site, "GET", "/fairlead/actions")
+        assert (told.status, told.json()["error"]["code"]) == (403, "AUTHORIZATION_ERROR")
 
 
 def test_credentials_that_are_odd_are_refused(site: Site) -> None:
@@ -557,3 +576,29 @@ def test_requests_on_one_connection_are_answered_in_turn(site: Site) -> None:
             headers = http.client.parse_headers(stream)
             stream.read(int(headers["content-length"]))
         assert statuses == [404, 200, 404]
+
+
+def test_a_page_of_another_origin_can_make_every_call_where_it_may(app: App) -> None:
+    origin = "https://app.example.com"
+    with serving(app.http(cors=origin)) as url, httpx.Client(base_url=url, timeout=PATIENCE) as page:
+
+        def preflight(method: str, *headers: str) -> bool:
+            """Whether a browser would let the request out."""
+            asked = {
+                "Access-Control-Request-Method": method,
+                "Access-Control-Request-Headers": ",".join(headers),
+            }
+            told = page.options("/api/v1/agents", headers={"Origin": origin, **asked}).headers
+            methods = told["access-control-allow-methods"].split(", ")
+            allowed = told["access-control-allow-headers"].split(", ")
+            return method in methods and set(headers) <= set(allowed)
+
+        assert all(preflight(route.method, "authorization", "content-type") for route in routes())
+        assert preflight("PUT", "idempotency-key", "x-beeos-operation-id")
+        assert preflight("GET", "last-event-id")
+        assert preflight("POST", "a2a-version", "x-agent-api-key")
+        key = {"Authorization": f"Bearer {OWNER}", "Origin": origin, "Idempotency-Key": "k"}
+        made = page.post("/api/v1/agents/echo/conversations", headers=key).json()["data"]["conversation_id"]
+        cleared = page.post(f"/api/v1/agents/echo/conversations/{made}/clear", headers=key)
+        assert "x-beeos-operation-id" in cleared.headers
+        assert "x-beeos-operation-id" in cleared.headers["access-control-expose-headers"].split(", ")

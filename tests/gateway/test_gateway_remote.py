@@ -256,6 +256,26 @@ def test_conversations_go_on_elsewhere(site: Site, agent: AgentWorker) -> None:
     assert last["payload"]["text"] == "You said: hi"
 
 
+def test_no_model_is_set_for_an_agent_that_runs_elsewhere(site: Site, agent: AgentWorker) -> None:
+    with site.raw() as client:
+        talks = f"/agents/{agent.id}/conversations"
+        id = client.post(talks).json()["data"]["conversation_id"]
+
+        def choose(model: str | None) -> httpx.Response:
+            headers = {"Idempotency-Key": f"k-{model}"}
+            return client.put(f"{talks}/{id}/model", json={"modelOverrideId": model}, headers=headers)
+
+        refused = choose("openai/gpt-5")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_param")
+        assert refused.json()["error"]["param"] == "modelOverrideId"
+        assert choose(None).status_code == 202
+        assert not {"modelOverrideId", "effectiveModelId"} & client.get(f"{talks}/{id}").json()["data"].keys()
+        able = {
+            each: client.get(f"/agents/{each}").json()["data"]["capabilities"] for each in (agent.id, "echo")
+        }
+        assert {each: told["modelsSet"] for each, told in able.items()} == {agent.id: False, "echo": True}
+
+
 def test_attachments_come_with_addresses_that_work(site: Site, agent: AgentWorker) -> None:
     with site.raw() as client:
         asked = {"filename": "a.txt", "content_type": "text/plain"}

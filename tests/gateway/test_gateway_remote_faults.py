@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import threading
@@ -143,6 +144,27 @@ def test_a_killed_gateway_is_waited_for_and_the_turn_goes_on(
     assert [site.ended("far", id).result for id in ids] == ["done one", "done two"]
     assert sorted((tmp_path / "done").read_text().split()) == ["one", "two"]
     assert [len(ends(site, id)) for id in ids] == [1, 1]
+
+
+async def test_an_agent_says_in_one_line_that_it_waits_for_its_gateway(
+    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask() -> str:
+        request = sdk.InvokeAgentRequest(message="hello")
+        return str(Site(gateway.url, tmp_path).agents().invoke_agent("far", request).data.text)
+
+    async with agent_under_test.worker(gateway.url, OWNER, "far", tmp_path):
+        assert gateway.process is not None
+        gateway.process.terminate()
+        await asyncio.to_thread(gateway.process.wait, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while not caplog.records:  # noqa: ASYNC110  # the log tells nobody
+                await asyncio.sleep(agent_under_test.LOOK)
+        await asyncio.to_thread(gateway.start)
+        assert await asyncio.to_thread(ask) == "You said: hello"
+    told = [each for each in caplog.records if each.name == "fairlead"]
+    assert all("waits for its gateway" in each.message for each in told)
+    assert [line for each in told for line in caplog.handler.format(each).splitlines()[1:]] == []
 
 
 def test_work_survives_the_deaths_of_all_who_do_it(gateway: Gateway, tmp_path: Path, start: Start) -> None:

@@ -222,6 +222,28 @@ def test_a_task_waits_for_a_grant(site: Site) -> None:
     assert "user.auth_grant" in types
 
 
+@pytest.mark.parametrize(("agent", "answer"), [("asker", {"input": "tea"}), ("burner", {"auth_grant": True})])
+def test_what_was_told_before_a_task_asked_is_not_told_again(
+    site: Site, agent: str, answer: dict[str, Any]
+) -> None:
+    id = site.create(agent)
+    site.until(agent, id, "agent.auth_required" if "auth_grant" in answer else "agent.input_required")
+    site.tasks().continue_task(agent, id, sdk.ContinueTaskRequest(**answer))
+    assert site.ended(agent, id).status == "completed"
+    with site.raw() as client:
+        told = client.get(f"/agents/{agent}/tasks/{id}/messages").json()["data"]["messages"]
+    parts = [
+        (part["type"], part.get("id") or part["tool_use_id"])
+        for each in told
+        for part in each.get("parts", ())
+    ]
+    assert [type for type, _ in parts] == ["tool_use", "tool_result"]
+    assert len({call for _, call in parts}) == 1
+    waiting = [each["offset"] for each in told if "Awaiting user response." in str(each)]
+    answered = next(each["offset"] for each in told if each["type"].startswith("user."))
+    assert all(offset < answered for offset in waiting)
+
+
 def test_a_running_task_takes_no_answer(site: Site) -> None:
     id = site.create("slow", "run")
     site.seen("begun-run")

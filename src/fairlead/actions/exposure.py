@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from fairlead.actions.definition import Action
@@ -34,6 +34,15 @@ class Exposure(NamedTuple):
         if action.side_effects == "destructive" and not _either(self.include_destructive, local):
             return False
         return self.filter is None or bool(self.filter(action))
+
+    def without(self, hidden: Collection[Action[..., Any]]) -> Exposure:
+        """The same, less some actions: to whom they are hidden, they are not there."""
+        inner = self.filter
+        if not hidden:
+            return self
+        return self._replace(
+            filter=lambda action: action not in hidden and (inner is None or bool(inner(action)))
+        )
 
     def select(self, actions: Iterable[Action[..., Any]], surface: str) -> list[Action[..., Any]]:
         return [action for action in actions if self.allows(action, surface)]

@@ -2,7 +2,7 @@
 
 A task gives its answers by number. An agent asks many things, for itself and through its tools, and after a pause or
 a crash it does not ask them in the same order again. So each question is entered under the call that it is asked
-for: an answer never goes to another.
+for: an answer never goes to another. What was told of a turn before a pause is known after it, and not told again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,33 @@ from fairlead.runtime.durable import Durable, waits
 
 
 class Book:
-    """The questions of one agent in its open turn, by the call that they are asked for."""
+    """The questions of one agent in its open turn, by the call that they are asked for, and what it told of that turn.
 
-    def __init__(self, task: Durable, entries: dict[str, list[int]]) -> None:
+    The state is the conversation's, and is kept with it.
+    """
+
+    def __init__(self, task: Durable, state: dict[str, Any]) -> None:
         self.task = root(task)
-        self.entries = entries
+        self.entries: dict[str, list[int]] = state.setdefault("questions", {})
+        self._state = state
+        self._told: list[str] = [*state.get("told", ())]
+
+    def news(self, what: str) -> bool:
+        """Whether this is told of the turn for the first time."""
+        if what in self._told:
+            return False
+        self._told.append(what)
+        return True
+
+    def turned(self) -> None:
+        """A new turn: what was asked and told in the one before is done with."""
+        self.entries.clear()
+        self._told.clear()
+        self._state.pop("told", None)
+
+    def paused(self) -> None:
+        """Enter what was told. A run that is killed enters nothing: its last words may have been lost with it."""
+        self._state["told"] = self._told
 
     @property
     def waiting(self) -> bool:

@@ -201,7 +201,7 @@ class _Run:
         )
         self._operator = OPERATOR.get()
         if self._task is not None:
-            self._book = Book(self._task, state.setdefault("questions", {}))
+            self._book = Book(self._task, state)
             if self._operator is None:
                 self._operator = _TaskOperator(self._book)
         self._policy = agent.policy if not metadata.get(CHAT) else _chatting(agent.policy)
@@ -255,6 +255,7 @@ class _Run:
             # Nothing of what has no result yet has been begun: the task ends here, for now.
             asked = self.session.kept.get("asked") or {"id": "", "question": "A tool has a question."}
             self._state["awaiting"] = asked
+            self._book.paused()
             if self._around is not None:
                 self._around.kept["asked"] = asked
             self._noted()
@@ -283,7 +284,7 @@ class _Run:
             transcript,
             policy=self._policy,
             session=self.session,
-            listener=Voice(ctx, self._discreet) if ctx.heard else SILENCE,
+            listener=Voice(ctx, self._discreet, self._book) if ctx.heard else SILENCE,
             monotonic=app.clock.monotonic,
             brief=agent.brief,
             keep=None if self._conversation is None else self._keep,
@@ -331,10 +332,10 @@ class _Run:
     async def _keep(self, message: Message) -> None:
         assert self._conversation is not None
         if message.role == "assistant":
-            # A new turn: what was asked in the one before is done with, and so are its secrets.
+            # What was asked in the turn before is done with, and so are its secrets.
             self._state.pop("sealed", None)
             if self._book is not None:
-                self._book.entries.clear()
+                self._book.turned()
         kept = await self._sealed(message) if message.calls else message
         self._noted()
         await self._conversation.keep(kept)
@@ -385,7 +386,7 @@ class _Run:
 
     async def _ask(self, ask: Clarification) -> str | list[str] | None:
         assert self._operator is not None
-        await Voice(self._ctx, self._discreet).asked(ask)
+        await Voice(self._ctx, self._discreet, self._book).asked(ask)
         return await self._operator.clarify(ask)
 
     def _let_servers_ask(self) -> None:

@@ -57,7 +57,7 @@ from starlette.responses import Response
 from fairlead._json import DEEPEST, is_deep, loads
 from fairlead.failures import Failure, Kind
 from fairlead.failures import gateway as wire
-from fairlead.failures.gateway import AgentNotFound, Forbidden
+from fairlead.failures.gateway import AgentNotFound, Forbidden, InvalidParam
 from fairlead.gateway import a2a_words as words
 from fairlead.gateway import changes, webhooks
 from fairlead.gateway.a2a_push import BEFORE, NOW, RENDERERS, sealed_token, state_name
@@ -436,7 +436,11 @@ async def _page(call: Call, agent: GatewayAgent, params: ListTasksRequest) -> Li
     wanted, entries = _wanted(params), call.gateway.entries
     with _told():
         await call.gateway.recorder.flush()
-        page, more = await entries.page(call.caller, "all", size, params.page_token or None, agent.id)
+        try:
+            page, more = await entries.page(call.caller, "all", size, params.page_token or None, agent.id)
+        except InvalidParam as failure:
+            told = "pageToken must be the nextPageToken of the page before."
+            raise InvalidParamsError(told, {"code": failure.code}) from failure
         total = await entries.count(call.caller, agent.id, wanted)
     found = [entry.task for entry in page]
     if wanted is not None:

@@ -1,4 +1,4 @@
-"""Each agent as an MCP server with one tool, which asks it: at `/agents/AGENT/mcp`, for agents that their owners open.
+"""Each agent as an MCP server with one tool, which asks it: at `/agents/AGENT/mcp`, unless its owner closes that.
 
 The protocol is the one of the app's own MCP server. Each message stands for itself here, so that any process of a
 server may answer it; who goes away stops the agent.
@@ -63,7 +63,7 @@ def refused(gateway: Gateway, request: Request, failure: Failure) -> Answer:
 async def serve_mcp(call: Call) -> Served:
     agent = await call.gateway.agents.usable(call.id("agent"), call.caller)
     if not agent.mcp_enabled:
-        raise Unauthorized("The agent's owner has not opened it for MCP.")
+        raise Unauthorized("The agent's owner has closed it to MCP, and can open it by mcpEnabled.")
     endpoint = _endpoint(call.gateway, agent)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import random
 import signal
 import socket
@@ -26,6 +27,7 @@ from fairlead._json import encode, loads
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import action as action_wire
 from fairlead.failures import gateway as wire
+from fairlead.failures.redaction import DEFAULT
 from fairlead.gateway.agent_turn import AgentTurn, Asked, Busy, Refused
 from fairlead.runtime import App
 from fairlead.runtime.durable import CURRENT
@@ -334,7 +336,9 @@ class AgentWorker:
                 if failure.kind not in _PASSING:
                     raise
                 if pause == _SOON:
-                    report(f"The agent {self.id!r} waits for its gateway: {failure.message}")
+                    # Gateways are restarted: where in our own code that is noticed tells nobody anything.
+                    words = f"The agent {self.id!r} waits for its gateway: {failure.message}"
+                    logging.getLogger("fairlead").warning("%s", DEFAULT.text(words))
                 await asyncio.sleep(max(failure.retry_after or 0.0, pause * (0.5 + random.random() / 2)))  # noqa: S311
                 pause = min(pause * 2, _LATER)
 
@@ -346,7 +350,8 @@ class AgentWorker:
         try:
             answer = await self._http.post(at, content=_spelled(body), timeout=times)
         except (httpx.HTTPError, OSError) as exc:
-            words = f"The gateway cannot be reached: {type(exc).__name__}."
+            why = f": {exc}" if str(exc) else ""
+            words = f"The gateway cannot be reached ({type(exc).__name__}{why})."
             raise Failure(Kind.unavailable, words, cause=exc) from exc
         try:
             told = loads(answer.content)

@@ -26,6 +26,7 @@ SQL = statements(__file__)
 AGENTS: Final = "gateway:agents"
 #: Seconds that an agent of the app is remembered.
 _REMEMBERED: Final = 5.0
+_NONE: Final[frozenset[Action[..., Any]]] = frozenset()
 #: The instance of the app's own agents.
 LOCAL: Final = "local"
 VISIBILITIES: Final = ("private", "unlisted", "public", "marketplace")
@@ -87,6 +88,8 @@ class GatewayAgent:
 
     def to_dict(self) -> dict[str, Any]:
         """As the contract has it."""
+        # Whoever runs an agent elsewhere has its model, and hears of no other.
+        capabilities = {**CAPABILITIES, "mcp": self.mcp_enabled, "modelsSet": self.action is not None}
         told = {
             "id": self.id,
             "instanceId": self.instance or "local",
@@ -94,7 +97,7 @@ class GatewayAgent:
             "status": "active",
             "visibility": self.visibility,
             "mcpEnabled": self.mcp_enabled,
-            "capabilities": {**CAPABILITIES, "mcp": self.mcp_enabled},
+            "capabilities": capabilities,
             "conversationTransport": "message-service",
             "description": self.description,
             "displayName": str(self.about.get("displayName") or self.name),
@@ -112,6 +115,8 @@ class Agents:
         self._app = gateway.app
         #: What is known of the app's own agents, and until when that counts: they are asked for with every call.
         self._known: dict[str, tuple[float, GatewayAgent]] = {}
+        #: Those that are their owner's alone, for which revision of the catalogue, and until when that counts.
+        self._private: tuple[int, float, frozenset[Action[..., Any]]] | None = None
         self._heard = False
         #: Grows whenever agents change: what was looked up before that is not remembered.
         self._era = 0
@@ -144,6 +149,26 @@ class Agents:
         remote = [_remote(row) for row in known.values() if row[6] is not None]
         listed = [each for each in (*own, *remote) if each.owner == caller.owner]
         return [each for each in listed if caller.agents is None or each.id in caller.agents]
+
+    async def hidden_from(self, caller: Caller) -> frozenset[Action[..., Any]]:
+        """The app's own agents that the caller may not know of: as actions they are not there, either."""
+        if caller.owner == self._gateway.owner:
+            return _NONE
+        revision = self._app.catalogue.revision
+        known = self._private
+        if known is not None and known[0] == revision and known[1] > self._app.clock.monotonic():
+            return known[2]
+        self._listen()
+        era = self._era
+        rows = await self._app.store.read(lambda tx: tx.all(SQL.agents_of, owner=self._gateway.owner))
+        visible = {row[0]: row for row in rows}
+        found = [each for each in self._app.catalogue.versions() if "agent" in each.metadata]
+        shut = [each for each in found if self._local(each, visible.get(each.name)).visibility == "private"]
+        hidden = frozenset(shut)
+        self._private = revision, self._app.clock.monotonic() + _REMEMBERED, hidden
+        if era != self._era:  # looked at last, as they are forgotten on any thread
+            self._private = None
+        return hidden
 
     async def listed(self, caller: Caller) -> list[GatewayAgent]:
         """The caller's own agents, and those of the app that its owner shows to everybody."""
@@ -205,9 +230,7 @@ class Agents:
         if known is not None:
             return known
         action = self._app.get(id)
-        if not self._heard:
-            self._heard = True
-            self._app.store.listen(AGENTS, self._forget)
+        self._listen()
         era = self._era
         row = await self._app.store.read(lambda tx: tx.one(SQL.agent_by_id, id=id))
         if action is not None and "agent" in action.metadata:
@@ -218,10 +241,16 @@ class Agents:
             return found
         return None if row is None or row[6] is None else _remote(row)
 
+    def _listen(self) -> None:
+        if not self._heard:
+            self._heard = True
+            self._app.store.listen(AGENTS, self._forget)
+
     def _forget(self) -> None:
         """On any thread."""
         self._era += 1
         self._known.clear()
+        self._private = None
 
     def _actions(self) -> list[Action[..., Any]]:
         return [action for action in self._app.catalogue if "agent" in action.metadata]

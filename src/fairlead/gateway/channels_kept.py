@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from fairlead._json import dumps, encode, loads
 from fairlead.failures.gateway import AgentNotFound, Conflict, sentinel
@@ -20,6 +20,8 @@ from fairlead.store.store import writable
 from fairlead.tasks import ledger
 from fairlead.tasks.records import Task
 
+#: What stands before the number of a conversation that was cleared.
+AGAIN: Final = "~"
 #: What a key was used for: where, the key, and the request.
 Once = tuple[str, str, Any]
 
@@ -49,7 +51,7 @@ class Channel:
     @property
     def memory(self) -> str:
         """The conversation that the agent remembers: another one after this was cleared."""
-        return self.id if self.generation == 1 else f"{self.id}~{self.generation}"
+        return memory_of(self.id, self.generation)
 
     def to_dict(self, default_model: str | None = None) -> dict[str, Any]:
         """As the contract has it."""
@@ -190,6 +192,11 @@ def forget(id: str, before: float, tx: Tx) -> bool:
     tx.run(SQL.clear_log, id=id)
     tx.run(SQL.forget_slot, name=slot_of(id))
     return True
+
+
+def memory_of(id: str, generation: int) -> str:
+    """Under which id an agent remembers a conversation: what was cleared is not gone on with."""
+    return id if generation == 1 else f"{id}{AGAIN}{generation}"
 
 
 def slot_of(id: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fairlead.failures import Failure
-from fairlead.failures.gateway import Forbidden, InvalidBody, InvalidParam
+from fairlead.failures.gateway import AgentNotFound, Forbidden, InvalidBody, InvalidParam
 from fairlead.gateway import messages
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import LARGE, LONGEST_ID, Answer, Call, Frames, Route
@@ -48,7 +48,7 @@ async def list_conversations(call: Call) -> Answer:
 
 
 async def get_conversation(call: Call) -> Answer:
-    agent, _, channel = await _found(call, "convId")
+    agent, _, channel = await _own(call, "convId")
     return Answer(_told(call, channel, agent))
 
 
@@ -61,7 +61,7 @@ async def rename_conversation(call: Call) -> Answer:
 
 
 async def delete_conversation(call: Call) -> Answer:
-    _, channels, channel = await _found(call, "convId")
+    _, channels, channel = await _own(call, "convId")
     await channels.close(channel)
     return Answer(None, status=204, flat=True)
 
@@ -79,7 +79,7 @@ async def list_messages(call: Call) -> Answer:
     since = call.number("since", 0, 0, _LARGEST)
     limit = call.number("limit", 200, 1, 200)
     pieces = call.flag("include_deltas")
-    _, channels, channel = await _found(call, "convId")
+    _, channels, channel = await _own(call, "convId")
     page = await channels.log(channel, since, limit, pieces)
     last = page.messages[-1]["offset"] if page.messages else since
     told = {"messages": page.messages, "latest_offset": page.latest, "has_more": page.more}
@@ -91,7 +91,7 @@ async def stream_events(call: Call) -> Frames:
     if since < 0:
         last = call.request.headers.get("last-event-id", "")
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else 0
-    _, channels, channel = await _found(call, "convId")
+    _, channels, channel = await _own(call, "convId")
     stream = frames(channels, call.gateway.app.store, channel, since)
     return Frames(call.gateway.streams.kept(stream, messages.end("stream_closed"), call.caller))
 
@@ -106,7 +106,7 @@ async def cancel_turn(call: Call) -> Answer:
         raise InvalidBody(words, field="target_message_id")
     if reason is not None and (not isinstance(reason, str) or len(reason) > LONGEST_REASON):
         raise InvalidBody(f"reason must be a text of at most {LONGEST_REASON} characters.", field="reason")
-    _, channels, channel = await _found(call, "conversationId")
+    _, channels, channel = await _own(call, "conversationId")
     reason = None if reason is None else writable(reason)
     operation = await channels.cancel(channel, writable(target), reason, key, operation)
     told = {"operation_id": operation, "status": "accepted"}
@@ -146,8 +146,24 @@ async def _found(call: Call, name: str) -> tuple[GatewayAgent, Channels, Channel
     return agent, channels, await channels.find(call.id(name), agent.id, call.caller)
 
 
-def _told(call: Call, channel: Channel, agent: GatewayAgent) -> dict[str, Any]:
-    return channel.to_dict(_model_of(call, agent))
+async def _own(call: Call, name: str) -> tuple[GatewayAgent | None, Channels, Channel]:
+    """The same for those who look, stop or end: a caller's own stays theirs, though its agent is private, or gone."""
+    id, caller, channels = call.id("agentId"), call.caller, channels_of(call.gateway)
+    try:
+        agent = await call.gateway.agents.usable(id, caller)
+    except AgentNotFound as hidden:
+        if not caller.reaches(id):
+            raise
+        try:
+            return None, channels, await channels.find(call.id(name), id, caller)
+        except (AgentNotFound, Forbidden, InvalidParam):
+            # Whoever may not know of the agent is not told whether there is such a conversation.
+            raise hidden from None
+    return agent, channels, await channels.find(call.id(name), id, caller)
+
+
+def _told(call: Call, channel: Channel, agent: GatewayAgent | None) -> dict[str, Any]:
+    return channel.to_dict(None if agent is None else _model_of(call, agent))
 
 
 def _model_of(call: Call, agent: GatewayAgent) -> str | None:
@@ -165,11 +181,13 @@ def _check_model(call: Call, agent: GatewayAgent, model: Any) -> None:
     if not isinstance(model, str) or not 0 < len(model) <= LONGEST_ID or not model.isprintable():
         words = f"modelOverrideId must be a text of 1 to {LONGEST_ID} characters, or null."
         raise InvalidBody(words, field="modelOverrideId")
-    if agent.action is not None:
-        try:
-            call.gateway.app.models.resolve(model, foreign=True)
-        except Failure as failure:
-            raise InvalidParam(failure.message, field="modelOverrideId") from failure
+    if agent.action is None:
+        words = "This agent runs elsewhere, with a model of its own: none can be set here. null leaves it so."
+        raise InvalidParam(words, field="modelOverrideId")
+    try:
+        call.gateway.app.models.resolve(model, foreign=True)
+    except Failure as failure:
+        raise InvalidParam(failure.message, field="modelOverrideId") from failure
 
 
 def _optional(call: Call) -> dict[str, Any]:

@@ -184,15 +184,16 @@ class Files:
         """
         told = []
         for number, each in enumerate(attachments):
+            at = f"attachments[{number}]"
             file = await self._find(str(each.get("file_id"))[:LONGEST_ID])
             if file is None or file.owner != call.caller.owner or file.artifact is None:
-                field = f"attachments[{number}].file_id"
-                raise InvalidParam("An attachment is no file of yours that was uploaded.", field=field)
+                words = "An attachment is no file of yours that was uploaded."
+                raise InvalidParam(words, field=f"{at}.file_id")
             told.append(
                 {
                     "file_id": file.id,
-                    "filename": _given(each, "filename", LONGEST_NAME) or file.filename,
-                    "content_type": _given(each, "content_type", LONGEST_TYPE) or file.content_type,
+                    "filename": _given(each, at, "filename", LONGEST_NAME) or file.filename,
+                    "content_type": _given(each, at, "content_type", LONGEST_TYPE) or file.content_type,
                     "size": file.size,
                     "url": self.url(call, file, _DOWN, DOWNLOAD_FOR),
                 }
@@ -373,13 +374,19 @@ def _text(body: Mapping[str, Any], name: str, longest: int) -> str:
     return value
 
 
-def _given(attachment: Mapping[str, Any], name: str, longest: int) -> str | None:
+def _given(attachment: Mapping[str, Any], at: str, name: str, longest: int) -> str | None:
     value = attachment.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise InvalidParam(f"An attachment's {name} is a text of at most {longest} characters.", field=name)
-    return value
+    if not isinstance(value, str):
+        wrong = "must be a text"
+    elif len(value) > longest:
+        wrong = f"has at most {longest} characters"
+    elif not value.isprintable():
+        wrong = "has a character that cannot be seen, such as a line break: leave it out"
+    else:
+        return value
+    raise InvalidParam(f"An attachment's {name} {wrong}.", field=f"{at}.{name}")
 
 
 def _media_type(text: str) -> str:

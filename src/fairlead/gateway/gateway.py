@@ -272,6 +272,17 @@ class Gateway:
                 self._let_go(exchange.holder)
             exchange.ended()
 
+    async def refuse(self, failure: Failure, scope: Scope, send: Send) -> None:
+        """Tell a failure of a request that did not come this far, in the words of the address that it was for."""
+        request = Request(scope)
+        found = self._router.find(scope["method"], _path(scope))
+        exchange = Exchange(self, request, _request_id(request, self.app), found, send)
+        headers: Headers = ((b"x-request-id", exchange.request_id.encode()),)
+        try:
+            await self._refuse(failure, request, found, headers, exchange)
+        finally:
+            exchange.ended()
+
     async def _send(
         self, answer: Frames | Content | Served, headers: Headers, receive: Receive, exchange: Exchange
     ) -> None:

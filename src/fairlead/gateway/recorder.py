@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead._json import dumps, encode, loads
 from fairlead.agents.conversations import read, redacted, restore, spell
@@ -27,6 +27,7 @@ from fairlead.failures.gateway import (
 )
 from fairlead.gateway import turns
 from fairlead.gateway.call import Caller
+from fairlead.gateway.channels_kept import AGAIN, memory_of
 from fairlead.gateway.entries import MARK, SQL
 from fairlead.gateway.messages import BUSY
 from fairlead.gateway.metrics import outcome_of
@@ -56,8 +57,19 @@ _owner: Final = lru_cache(writable)
 #: A record as it is entered: the task's id, the agent's, the owner, when it was begun, that it is not open, and
 #: all that is told of it.
 _Row = tuple[str, str, str, float, int, str]
-#: With whom a context is, whether it is the caller's, and what has to be entered before it can be gone on with.
-Context = tuple[str, bool, str | None]
+
+
+class Context(NamedTuple):
+    """What is known of a context that a turn goes on with."""
+
+    #: With whom it is, and whether it is the caller's.
+    agent: str
+    mine: bool
+    #: What has to be entered before it can be gone on with.
+    record: str | None = None
+    #: Of a conversation: whether it was ended, and under which id its agent remembers it, if not its own.
+    closed: bool = False
+    memory: str = ""
 
 
 class Record:
@@ -138,6 +150,7 @@ class Recorder:
             AgentNotFound: there is no such context.
             Forbidden: it is somebody else's.
             InvalidParam: it is one with another agent.
+            Conflict: it is a conversation that was ended.
         """
         id = turn.context_id
         await self.settled(id)
@@ -148,14 +161,15 @@ class Recorder:
             found = await self._awaited(id, caller)
         if found is None:
             return turn._replace(memory=own)
-        agent, mine, record = found
-        if not mine:
+        if not found.mine:
             raise Forbidden("conversation is not owned by caller")
-        if agent != turn.agent.id:
+        if found.agent != turn.agent.id:
             raise InvalidParam("context_id is of a conversation with another agent.", field="context_id")
-        if record is not None:
+        if found.closed:
+            raise Conflict("channel closed")
+        if (record := found.record) is not None:
             await self._app.store.write(lambda tx: _restored(tx, turn, loads(record), self._app.wall()))
-        return turn
+        return turn._replace(memory=found.memory) if found.memory else turn
 
     async def _awaited(self, id: str, caller: Caller) -> Context:
         """A context that may be about to be written by another process."""
@@ -323,16 +337,29 @@ def _context(tx: Tx, id: str, caller: Caller, own: str = "") -> Context | None:
     """A context by its id. None says that there is none, or that it is a name, which is kept under `own`."""
     if own and tx.one(SQL.conversation, id=own) is not None:
         return None
+    if not own and (found := _conversation(tx, id, caller)) is not None:
+        return found
     row = tx.one(SQL.conversation, id=id)
     mine = row is not None and row[1] == caller_of(caller.user, caller.auth)
     if row is not None and (mine or not own):
-        return row[0], mine, None
+        return Context(row[0], mine)
+    # What is somebody else's, and none of the gateway's, is nobody's business: the name is free.
     row = tx.one(SQL.entry, task=id)
-    if row is not None:
-        return row[1], row[2] == caller.owner, row[5]
-    # A conversation that is somebody else's, and none of the gateway's, is nobody's business: the name is free.
-    row = tx.one(SQL.channel, id=id)
-    return None if row is None else (row[0], row[1] == caller.owner, None)
+    return None if row is None else Context(row[1], row[2] == caller.owner, row[5])
+
+
+def _conversation(tx: Tx, id: str, caller: Caller) -> Context | None:
+    """A conversation of the gateway's, by its id or by one that its agent remembered it under.
+
+    It is looked at before that memory, which outlives its end.
+    """
+    channel, cleared, _ = id.partition(AGAIN)
+    row = tx.one(SQL.channel, id=channel)
+    if row is None:
+        return None
+    agent, owner, closed, generation = row
+    memory = "" if cleared else memory_of(id, generation)
+    return Context(agent, owner == caller.owner, None, closed is not None, memory)
 
 
 def _writable(value: Any) -> Any:

@@ -20,7 +20,7 @@ ENDPOINT: Final = "actions"
 
 
 class KeyResolver:
-    """Knows callers by `oag_` keys. Whatever else a request carries is left to others."""
+    """Knows callers by `oag_` keys, and which agents are not there for them. All else is left to others."""
 
     def __init__(self, gateway: Gateway, *, required: bool = False) -> None:
         self._gateway = gateway
@@ -51,4 +51,5 @@ class KeyResolver:
             agents = ", ".join(sorted(caller.agents))
             raise Failure(Kind.forbidden, f"This key is for {agents} only: use it with /api/v1/agents.")
         await callers.count(caller, ENDPOINT, self._gateway.per_minute)
-        return Caller(caller.user, caller.auth)
+        hidden = await self._gateway.agents.hidden_from(caller)
+        return Caller(caller.user, caller.auth, hides=hidden)

@@ -92,4 +92,4 @@ DELETE FROM gateway_tasks WHERE task IN (
 SELECT agent, owner FROM conversations WHERE id = :id
 
 -- channel
-SELECT agent, owner FROM channels WHERE id = :id
+SELECT agent, owner, closed, generation FROM channels WHERE id = :id

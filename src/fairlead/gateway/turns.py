@@ -70,7 +70,8 @@ class Turn(NamedTuple):
     record_id: str = ""
     #: What is kept with that task for whoever tells of it again; its usage is, too, then.
     about: Mapping[str, Any] = MappingProxyType({})
-    #: Under which id its agent keeps what is said, where that is not the channel's: the caller chose its name.
+    #: Under which id its agent keeps what is said, where that is not the channel's: the caller
+    #: chose its name, or cleared it.
     memory: str = ""
 
 

@@ -258,9 +258,10 @@ class Toolset:
             return Verdict(False, _NOBODY)
         visible = shown(input, self._runtime.redactor)
         ask = Approval(call.id, call.name, visible, self._session.agent, action.side_effects)
-        await self._context.activity(
-            "approval", action.title, None, id=call.id, tool=call.name, input=visible, agent=ask.agent
-        )
+        if self._book is None or self._book.news(f"approval {call.id}"):
+            await self._context.activity(
+                "approval", action.title, None, id=call.id, tool=call.name, input=visible, agent=ask.agent
+            )
         try:
             return await self._operator.approve(ask)
         except Failure as failure:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fairlead._lazy import on_demand
 
 if TYPE_CHECKING:
+    from fairlead.actions import Action
     from fairlead.surfaces.auth.jwt import Jwt
     from fairlead.surfaces.auth.keys import ApiKeys
 
@@ -29,6 +30,8 @@ class Caller(NamedTuple):
     user: Any = None
     auth: Any = None
     metadata: Mapping[str, Any] = _NONE
+    #: Actions that are not there for this caller, on whatever surface: neither found nor listed.
+    hides: frozenset[Action[..., Any]] = frozenset()
 
 
 #: Nobody in particular.

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from fairlead._json import encode
+from fairlead.actions import Action, Exposure
 from fairlead.failures import from_exception
 from fairlead.runtime import App, Runtime
 from fairlead.runtime.hooks import report
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 SURFACE = "http"
 _MCP = ("/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp")
 _HTML = b"text/html; charset=utf-8"
-#: Paths that the app is mounted under, of which documents are kept.
-_MOST_ROOTS = 16
+#: Documents that are kept: one for each path that the app is mounted under, and for what is shown there.
+_MOST_DOCUMENTS = 16
 
 
 class Beside(Protocol):
@@ -73,7 +74,7 @@ class HttpApp:
         self.beside: list[Beside] = []
         self._mcp: McpEndpoint | None = None
         self._calls_beside = 0
-        self._documents: dict[str, tuple[object, Page]] = {}
+        self._documents: dict[tuple[str, tuple[Action[..., Any], ...]], Page] = {}
         for path, handler in self._views().items():
             self._routes.add(path, Route(handler, LOOK))
         if settings.mcp:
@@ -169,7 +170,9 @@ class HttpApp:
         if settings.allowed_hosts and ANY_HOST not in settings.allowed_hosts:
             from fairlead.surfaces.http.hosts import HostLayer
 
-            site = HostLayer(site, self._runtime, settings.allowed_hosts)
+            gateway = self._gateway
+            others = () if gateway is None else ((gateway.prefixes, gateway.refuse),)
+            site = HostLayer(site, self._runtime, settings.allowed_hosts, others)
         return site
 
     async def _healthz(self, exchange: Exchange, route: Route) -> None:
@@ -189,8 +192,9 @@ class HttpApp:
         await exchange.answer(200, told, CONTENT_TYPE)
 
     async def _openapi(self, exchange: Exchange, route: Route) -> None:
-        await self._routes.caller(exchange)
-        await send_page(exchange, self._document(exchange.scope.get("root_path") or "/"))
+        caller = await self._routes.caller(exchange)
+        exposure = self._settings.exposure.without(caller.hides)
+        await send_page(exchange, self._document(exchange.scope.get("root_path") or "/", exposure))
 
     async def _docs(self, exchange: Exchange, route: Route) -> None:
         from fairlead.surfaces.http.docs_page import content_security_policy, docs_page
@@ -198,23 +202,23 @@ class HttpApp:
         policy = f"{content_security_policy()}; frame-ancestors 'none'".encode()
         await send_page(exchange, page(docs_page(), _HTML), ((b"content-security-policy", policy),))
 
-    def _document(self, root: str) -> Page:
-        """The OpenAPI document for those who come by this path: made once for the actions there are."""
-        actions = self._runtime.list_actions(SURFACE, self._settings.exposure)
-        known = self._documents.get(root)
-        if known is None or known[0] != actions:
-            if len(self._documents) >= _MOST_ROOTS:
+    def _document(self, root: str, exposure: Exposure) -> Page:
+        """The OpenAPI document for those who come by this path: made once for the actions that they are shown."""
+        key = root, tuple(self._runtime.list_actions(SURFACE, exposure))
+        known = self._documents.get(key)
+        if known is None:
+            if len(self._documents) >= _MOST_DOCUMENTS:
                 self._documents.clear()
-            known = self._documents[root] = actions, self._write_openapi(root)
-        return known[1]
+            known = self._documents[key] = self._write_openapi(root, exposure)
+        return known
 
-    def _write_openapi(self, root: str) -> Page:
+    def _write_openapi(self, root: str, exposure: Exposure) -> Page:
         from fairlead.surfaces.http.openapi import openapi_document
 
         settings = self._settings
         document = openapi_document(
             self._runtime,
-            exposure=settings.exposure,
+            exposure=exposure,
             base=settings.bases[0],
             security=settings.resolvers,
             servers=(root,),

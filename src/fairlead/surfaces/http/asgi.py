@@ -143,6 +143,11 @@ def route_path(scope: Scope) -> str:
     return path
 
 
+def is_under(path: str, beginnings: tuple[str, ...]) -> bool:
+    """Whether a path begins so. One that ends where a beginning's last slash would be is its root."""
+    return f"{path}/".startswith(beginnings)
+
+
 async def disconnected(receive: Receive) -> None:
     """Wait until the client goes away."""
     while (await receive())["type"] != "http.disconnect":

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from fairlead.surfaces.http.asgi import Asgi, Message, Receive, Scope, Send
 from fairlead.surfaces.http.options import Cors
 
-_METHODS = b"GET, HEAD, POST, DELETE"
+#: What the routes of actions, of the gateway, of A2A and of MCP take, read, and answer with.
+_METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 _HEADERS = (
-    "accept, authorization, content-type, idempotency-key, last-event-id, mcp-method, mcp-name, "
-    "mcp-protocol-version, mcp-session-id, traceparent, tracestate, x-api-key, x-request-id"
+    "a2a-extensions, a2a-version, accept, authorization, content-type, idempotency-key, if-none-match, "
+    "last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, traceparent, tracestate, "
+    "x-agent-api-key, x-api-key, x-beeos-operation-id, x-request-id"
 )
-_EXPOSED = b"etag, mcp-protocol-version, mcp-session-id, retry-after, www-authenticate, x-request-id"
+_EXPOSED = (
+    b"allow, content-disposition, etag, mcp-protocol-version, mcp-session-id, retry-after, www-authenticate, "
+    b"x-beeos-operation-id, x-request-id, x-should-retry"
+)
 
 
 class CorsLayer:

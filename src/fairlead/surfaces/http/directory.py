@@ -7,8 +7,13 @@ from typing import Any
 from fairlead._json import encode
 from fairlead.actions import Action, Exposure, describe_action
 from fairlead.runtime import Runtime
-from fairlead.surfaces.exposed import missing, named
+from fairlead.surfaces.exposed import find, missing, named
 from fairlead.surfaces.http.pages import Page, page
+
+Hidden = frozenset[Action[..., Any]]
+_NOTHING: Hidden = frozenset()
+#: Lists that are kept, one for each set of actions that some callers are not shown.
+_MOST_LISTS = 16
 
 
 class Directory:
@@ -25,18 +30,24 @@ class Directory:
         self._revision = -1
         self._shown: dict[Action[..., Any], bool] = {}
         self._described: dict[Action[..., Any], Page] = {}
-        self._list: tuple[tuple[Action[..., Any], ...], Page] | None = None
+        self._lists: dict[Hidden, tuple[tuple[Action[..., Any], ...], Page]] = {}
 
     def names(self) -> list[str]:
         """The names of the actions that are shown."""
         return [action.name for action in self._runtime.list_actions(self._surface, self._exposure)]
 
-    def find(self, name: str) -> Action[..., Any]:
+    def find(self, name: str, hidden: Hidden = _NOTHING) -> Action[..., Any]:
         """The action of this name or `name@version`; hyphens may stand for underscores.
+
+        Args:
+            name: As the caller spells it.
+            hidden: What is not there for this caller.
 
         Raises:
             Failure: nothing of that name is shown here. A hidden action is not told apart from a missing one.
         """
+        if hidden:
+            return find(self._runtime, name, self._surface, self._exposure.without(hidden))
         if self._revision != (revision := self._runtime.catalogue.revision):
             self._found.clear()
             self._revision = revision
@@ -58,13 +69,16 @@ class Directory:
             self._described[action] = known
         return known
 
-    def list(self) -> Page:
-        """The descriptions of all that is shown."""
-        actions = tuple(self._runtime.list_actions(self._surface, self._exposure))
-        if self._list is None or self._list[0] != actions:
+    def list(self, hidden: Hidden = _NOTHING) -> Page:
+        """The descriptions of all that is shown to a caller from whom some is hidden."""
+        actions = tuple(self._runtime.list_actions(self._surface, self._exposure.without(hidden)))
+        known = self._lists.get(hidden)
+        if known is None or known[0] != actions:
+            if len(self._lists) >= _MOST_LISTS:
+                self._lists.clear()
             described = [describe_action(action) for action in actions]
-            self._list = actions, page(encode({"ok": True, "actions": described}))
-        return self._list[1]
+            known = self._lists[hidden] = actions, page(encode({"ok": True, "actions": described}))
+        return known[1]
 
     def _shows(self, action: Action[..., Any]) -> bool:
         shown = self._shown.get(action)

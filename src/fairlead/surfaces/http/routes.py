@@ -29,6 +29,7 @@ from fairlead.surfaces.http.asgi import (
     Scope,
     Send,
     check_length,
+    is_under,
     rest_of_body,
     route_path,
 )
@@ -101,7 +102,7 @@ class ActionRoutes:
         route = self._routes.get(path) or self._match(path)
         if route is None:
             for beginnings, other in self.beside:
-                if path.startswith(beginnings):
+                if is_under(path, beginnings):
                     await other(scope, receive, send)
                     return
         exchange = Exchange(self._host, scope, receive, send)
@@ -151,12 +152,13 @@ class ActionRoutes:
         return None
 
     async def _list(self, exchange: Exchange, route: Route) -> None:
-        await self.caller(exchange)
-        await send_page(exchange, self._directory.list())
+        caller = await self.caller(exchange)
+        await send_page(exchange, self._directory.list(caller.hides))
 
     async def _describe(self, exchange: Exchange, route: Route) -> None:
-        await self.caller(exchange)
-        await send_page(exchange, self._directory.describe(self._directory.find(route.action or "")))
+        caller = await self.caller(exchange)
+        found = self._directory.find(route.action or "", caller.hides)
+        await send_page(exchange, self._directory.describe(found))
 
     def _invoke(self, exchange: Exchange, route: Route) -> Awaitable[None]:
         return self._runner.invoke(exchange, route.action or "", self._read(exchange))

@@ -62,7 +62,7 @@ class Runner:
     async def invoke(self, exchange: Exchange, name: str, reading: Awaitable[Read]) -> None:
         """Make the call that is being read, and answer with its envelope."""
         members, caller = await reading
-        action = self._directory.find(name)
+        action = self._directory.find(name, caller.hides)
         call = self._call(exchange, members, action)
         id = exchange.invocation_id()
         series, plain = self._lines.get(action.name) or self._line(action.name)
@@ -102,7 +102,7 @@ class Runner:
         try:
             call = read_call(item, None)
             named = call.action
-            action = self._directory.find(named)
+            action = self._directory.find(named, caller.hides)
         except Failure as refused:
             return encode(refusal(refused, self._surface, self._runtime, named))
         series = (self._lines.get(action.name) or self._line(action.name)).series
@@ -119,7 +119,7 @@ class Runner:
     async def stream(self, exchange: Exchange, name: str, reading: Awaitable[Read]) -> None:
         """Make the call that is being read, and send what it says as it says it."""
         members, caller = await reading
-        action = self._directory.find(name)
+        action = self._directory.find(name, caller.hides)
         call = self._call(exchange, members, action)
         ending = Ending(self, call)
         trace, metadata = _known(exchange, call, caller)

@@ -102,7 +102,7 @@ class Admission:
         if self.oauth is None or method != "tools/call":
             return
         name = params.get("name")
-        tool = self._server.view.tools.get(name) if type(name) is str else None
+        tool = self._server.view_of(caller).tools.get(name) if type(name) is str else None
         if tool is not None and denied(self._server.app, tool.action, caller):
             raise self._insufficient(scope, self.oauth, [*self.oauth.scopes, *tool.action.permissions])
 

@@ -32,7 +32,7 @@ _BRIEF: Final = 200
 async def call_tool(exchange: Exchange) -> rpc.Result:
     params = exchange.params
     name = params.get("name")
-    tool = exchange.server.view.tools.get(name) if type(name) is str else None
+    tool = exchange.view.tools.get(name) if type(name) is str else None
     if tool is None:
         tool = _found(exchange, name)
     if "requestState" in params or "inputResponses" in params:
@@ -83,7 +83,7 @@ def _found(exchange: Exchange, name: object) -> Tool:
     if not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "Invalid params: name the tool to call, as a string.")
     try:
-        return exchange.server.view.tool(name)
+        return exchange.view.tool(name)
     except Failure as missing:
         shown = exchange.server.app.redactor.text(missing.message)
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {shown}") from missing
@@ -113,7 +113,7 @@ def _unusable_key() -> Failure:
 def _invoked(
     exchange: Exchange, tool: Tool, arguments: Any, confirm: Any, key: str | None, voice: Voice | None
 ) -> Coroutine[Any, Any, Result]:
-    user, auth, _ = exchange.caller
+    user, auth, *_ = exchange.caller
     return exchange.server.app.invoke(
         tool.action,
         arguments,

@@ -299,7 +299,7 @@ def _busy(exchange: Exchange) -> bytes:
     message = f"{most} requests of this client are in progress, which is the most at once. Wait for answers."
     name = exchange.params.get("name")
     called = exchange.request[1] == "tools/call" and type(name) is str
-    tool = exchange.server.view.tools.get(str(name)) if called else None
+    tool = exchange.view.tools.get(str(name)) if called else None
     if tool is None:
         return RpcError(INTERNAL_ERROR, message).encode(exchange.request[0])
     return rpc.answer(exchange.request[0], results.refused(tool, Failure(Kind.busy, message), exchange))

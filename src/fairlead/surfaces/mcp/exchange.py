@@ -14,7 +14,7 @@ from fairlead.surfaces.mcp.state import claim_of
 from fairlead.surfaces.mcp.voice import Sink
 
 if TYPE_CHECKING:
-    from fairlead.surfaces.mcp.server import Server
+    from fairlead.surfaces.mcp.server import Server, View
 
 #: The key of our own question among those of an action.
 CONFIRM: Final = "fairlead/confirm"
@@ -96,6 +96,11 @@ class Exchange:
         self.line = line
         meta = self.params.get("_meta")
         self.meta: Mapping[str, Any] = meta if type(meta) is dict else _NOTHING
+
+    @property
+    def view(self) -> View:
+        """What the caller is shown."""
+        return self.server.view_of(self.caller)
 
     @property
     def caller_key(self) -> str:

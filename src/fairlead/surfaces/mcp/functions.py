@@ -35,7 +35,7 @@ def as_action(
 async def run(exchange: Exchange, action: Action[..., Any], arguments: dict[str, Any]) -> Any:
     """What the function gives for these arguments. Raises RpcError, or Unanswered where the client must be asked."""
     await exchange.resume()
-    user, auth, _ = exchange.caller
+    user, auth, *_ = exchange.caller
     result = await exchange.server.app.invoke(
         action, arguments, surface=SURFACE, user=user, auth=auth, metadata=Metadata(exchange)
     )

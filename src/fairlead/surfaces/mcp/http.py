@@ -213,7 +213,7 @@ class McpEndpoint:
             at_once = STATELESS_ERA.at_once.get(method)
             if handler is None and at_once is None:
                 raise RpcError(METHOD_NOT_FOUND, "Method not found.")
-            mirrors.check(headers, request, self.server.view)
+            mirrors.check(headers, request, self.server.view_of(caller))
             self._admission.check_scopes(scope, method, params, caller)
             exchange = Exchange(self.server, request, peer, caller, answer.sink, None)
             if handler is not None:

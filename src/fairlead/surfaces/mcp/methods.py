@@ -42,7 +42,7 @@ def ping(exchange: Exchange) -> rpc.Result:
 
 
 def list_tools(exchange: Exchange) -> rpc.Result:
-    view = exchange.server.view
+    view = exchange.view
     revision = exchange.peer.revision
     return _listed(
         exchange, "tools", list(view.tools), lambda names: [view.tools[n].describe(revision) for n in names]
@@ -52,7 +52,7 @@ def list_tools(exchange: Exchange) -> rpc.Result:
 def list_prompts(exchange: Exchange) -> rpc.Result:
     from fairlead.surfaces.mcp.prompts import describe
 
-    prompts = exchange.server.view.prompts
+    prompts = exchange.view.prompts
     titled = exchange.peer.revision.structures
     return _listed(
         exchange, "prompts", list(prompts), lambda names: [describe(prompts[n], titled) for n in names]
@@ -109,7 +109,7 @@ async def get_prompt(exchange: Exchange) -> rpc.Result:
     from fairlead.surfaces.mcp.prompts import given
 
     name = exchange.params.get("name")
-    prompt = exchange.server.view.prompts.get(name) if type(name) is str else None
+    prompt = exchange.view.prompts.get(name) if type(name) is str else None
     if prompt is None:
         raise RpcError(INVALID_PARAMS, "Unknown prompt: the server has none of this name.")
     arguments = given(exchange.params)
@@ -123,7 +123,7 @@ async def get_prompt(exchange: Exchange) -> rpc.Result:
 def complete(exchange: Exchange) -> rpc.Result:
     from fairlead.surfaces.mcp.completion import complete
 
-    return _complete(exchange, {"completion": complete(exchange.server.view, exchange.params)})
+    return _complete(exchange, {"completion": complete(exchange.view, exchange.params)})
 
 
 async def listen(exchange: Exchange) -> rpc.Result:
@@ -209,9 +209,9 @@ async def _read(exchange: Exchange, uri: str) -> dict[str, Any]:
     if own is not None and not own.is_template:
         return await own.read(exchange, uri, {})
     if uri == MANIFEST:
-        return {"uri": uri, "mimeType": "application/json", "text": _json.dumps(server.manifest())}
+        return {"uri": uri, "mimeType": "application/json", "text": _json.dumps(exchange.view.manifest())}
     if uri == GUIDE:
-        return {"uri": uri, "mimeType": "text/markdown", "text": server.guide()}
+        return {"uri": uri, "mimeType": "text/markdown", "text": exchange.view.guide()}
     if uri.startswith(PREFIX):
         kept = server.shelf.find(uri, exchange.caller_key)
         if kept is not None:
@@ -229,7 +229,7 @@ def _listed(
 ) -> rpc.Result:
     """A page of what is the same for every client: prepared once, until something is added."""
     server = exchange.server
-    prepared = server.view.prepared
+    prepared = exchange.view.prepared
     pages = Pages(kind, names, names, server.page_size)
     start = pages.start(exchange.params)
     key = (kind, exchange.peer.revision.name, start)

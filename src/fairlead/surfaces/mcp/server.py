@@ -33,11 +33,14 @@ from fairlead.surfaces.mcp.subscriptions import UPDATED, Subscription
 from fairlead.surfaces.mcp.tools import Tool
 
 if TYPE_CHECKING:
+    from fairlead.surfaces.auth import Caller
     from fairlead.surfaces.mcp.http import McpEndpoint
     from fairlead.surfaces.mcp.prompts import FunctionPrompt, Prompt
     from fairlead.surfaces.mcp.resources import Resource
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Views that are kept, one for each set of actions that some callers are not shown.
+_MOST_VIEWS: Final = 16
 
 CAPABILITIES: Final[dict[str, Any]] = {
     "tools": {"listChanged": True},
@@ -51,14 +54,19 @@ CAPABILITIES: Final[dict[str, Any]] = {
 class View:
     """What is shown at one time: until the app or the server gets something new."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, exposure: Exposure) -> None:
         self._server = server
+        self._exposure = exposure
         mute = not server.app._middleware and server.app._checker is None
         self.tools: dict[str, Tool] = {
-            action.name: Tool(action, server.attribution, mute) for action in server.actions
+            action.name: Tool(action, server.attribution, mute) for action in self.actions
         }
         #: Listings that are JSON already, by what they list, for whom, and from where.
         self.prepared: dict[tuple[str, str, int], rpc.Prepared] = {}
+
+    @property
+    def actions(self) -> list[Action[..., Any]]:
+        return self._exposure.select(self._server.app.catalogue, SURFACE)
 
     @cached_property
     def prompts(self) -> dict[str, Prompt]:
@@ -78,7 +86,7 @@ class View:
         """
         tool = self.tools.get(name)
         if tool is None:
-            action = find(self._server.app, name, SURFACE, self._server.exposure)
+            action = find(self._server.app, name, SURFACE, self._exposure)
             tool = self.tools.get(action.name)
             if tool is None or tool.action is not action:
                 tool = Tool(action, self._server.attribution)
@@ -87,6 +95,19 @@ class View:
     def resource(self, uri: str) -> Resource | None:
         """The server's own resource or template of exactly this URI."""
         return self._server.own_resources.get(uri)
+
+    def manifest(self) -> dict[str, Any]:
+        """What is shown, as data."""
+        server = self._server
+        actions = action_manifest(server.app.catalogue, surface=SURFACE, exposure=self._exposure)
+        return surface_manifest(server.name, actions, attribution=server.attribution)
+
+    def guide(self) -> str:
+        """How to use what is shown, in Markdown."""
+        from fairlead.surfaces.mcp.guide import guide
+
+        server = self._server
+        return guide(server.name, server.description, server.docs, self.actions)
 
 
 class Server:
@@ -122,6 +143,8 @@ class Server:
         self.own_prompts: dict[str, FunctionPrompt] = {}
         self.own_resources: dict[str, Resource] = {}
         self._view: View | None = None
+        #: What those are shown from whom some actions are hidden.
+        self._narrower: dict[frozenset[Action[..., Any]], View] = {}
         _follow(app, self)
 
     @property
@@ -133,7 +156,19 @@ class Server:
     def view(self) -> View:
         view = self._view
         if view is None:
-            view = self._view = View(self)
+            view = self._view = View(self, self.exposure)
+        return view
+
+    def view_of(self, caller: Caller) -> View:
+        """What one caller is shown."""
+        hidden = caller.hides
+        if not hidden:
+            return self.view
+        view = self._narrower.get(hidden)
+        if view is None:
+            if len(self._narrower) >= _MOST_VIEWS:
+                self._narrower.clear()
+            view = self._narrower[hidden] = View(self, self.exposure.without(hidden))
         return view
 
     @cached_property
@@ -202,14 +237,11 @@ class Server:
 
     def manifest(self) -> dict[str, Any]:
         """What is shown here, as data."""
-        actions = action_manifest(self.app.catalogue, surface=SURFACE, exposure=self.exposure)
-        return surface_manifest(self.name, actions, attribution=self.attribution)
+        return self.view.manifest()
 
     def guide(self) -> str:
         """How to use what is shown here, in Markdown."""
-        from fairlead.surfaces.mcp.guide import guide
-
-        return guide(self.name, self.description, self.docs, self.actions)
+        return self.view.guide()
 
     async def stdio(self, **options: Any) -> None:
         """Serve the client at the other end of stdin and stdout."""
@@ -230,6 +262,7 @@ class Server:
 
     def _changed(self, method: str) -> None:
         self._view = None
+        self._narrower.clear()
         for subscription in list(self.subscriptions):
             subscription.tell(method)
 
