@@ -259,22 +259,24 @@ class Program:
         """
         from fairlead.surfaces.cli.arguments import Arguments
         from fairlead.surfaces.cli.fields import Fields
+        from fairlead.surfaces.exposed import full_name
 
+        # No version has an underscore.
+        command = full_name(self.the_app(), action).replace("_", "-")
         fields = cache(lambda: Fields(action.input.json_schema))
         read = Arguments(arguments, fields, self.console, more_flags)
         if read.request.help:
             from fairlead.surfaces.cli.help import action_page
 
-            self.console.write(action_page(self.console, self.spelled, action, fields()))
+            self.console.write(action_page(self.console, self.spelled, action, fields(), command))
             return 0
         if read.request.schema:
             return self.write_json(action.input.json_schema)
         label = _Label(fields, read.request.whole)
         if read.issues:
-            return self._refuse(misuse(*read.issues), action.command_name, label)
+            return self._refuse(misuse(*read.issues), command, label)
         by_token = action.requires_confirmation == "token"
-        command = action.command_name if do is None else f"run {action.command_name}"
-        outcome = self.outcome(command, label, by_token=by_token)
+        outcome = self.outcome(command if do is None else f"run {command}", label, by_token=by_token)
         if do is None:
             from fairlead.surfaces.cli.call import call
 
@@ -310,7 +312,8 @@ class Program:
         """Tell a failure of the command line itself: to people, and as an envelope where JSON is read."""
         from fairlead.surfaces.refusal import refusal
 
-        envelope = refusal(failure, SURFACE, self._app, command.replace("-", "_") or None)
+        name = command.partition("@")[0].replace("-", "_")
+        envelope = refusal(failure, SURFACE, self._app, name or None)
         return self.outcome(command, label).show(envelope)
 
     def outcome(self, command: str, label: Label | None = None, *, by_token: bool = False) -> Outcome:
