@@ -252,17 +252,20 @@ class Program:
         arguments: list[str],
         do: Do | None = None,
         more_flags: Sequence[str] = (),
+        *,
+        elsewhere: bool = False,
     ) -> int:
         """Read the arguments of an action and do what they ask for: call it, or what `do` does with them.
 
-        `more_flags` are those that were read before, for hints.
+        `more_flags` are those that were read before, for hints. The input may be `elsewhere`.
         """
         from fairlead.surfaces.cli.arguments import Arguments
         from fairlead.surfaces.cli.fields import Fields
         from fairlead.surfaces.exposed import full_name
 
+        app = self.the_app()
         # No version has an underscore.
-        command = full_name(self.the_app(), action).replace("_", "-")
+        command = full_name(app, action).replace("_", "-")
         fields = cache(lambda: Fields(action.input.json_schema))
         read = Arguments(arguments, fields, self.console, more_flags)
         if read.request.help:
@@ -274,6 +277,8 @@ class Program:
             return self.write_json(action.input.json_schema)
         label = _Label(fields, read.request.whole)
         if read.issues:
+            if not elsewhere:
+                read.judge(action.input, repair=(action.preflight or app.preflight) == "repair")
             return self._refuse(misuse(*read.issues), command, label)
         by_token = action.requires_confirmation == "token"
         outcome = self.outcome(command if do is None else f"run {command}", label, by_token=by_token)
@@ -281,7 +286,7 @@ class Program:
             from fairlead.surfaces.cli.call import call
 
             do = call
-        return do(self.the_app(), action, read.request, self.identity, outcome)
+        return do(app, action, read.request, self.identity, outcome)
 
     def find_action(self, name: str) -> Action[..., Any]:
         """The action that is called so here. Raises Failure when there is none."""
