@@ -93,6 +93,14 @@ class Catalogue:
         """The newest action of this name, or the one of `name@version`."""
         return self._latest.get(name) or self._versions.get(name)
 
+    def versions(self) -> list[AnyAction]:
+        """Every version of every name, in the order they came."""
+        return list(self._versions.values())
+
+    def older(self) -> list[AnyAction]:
+        """The versions that only `name@version` finds."""
+        return [each for each in self._versions.values() if self._latest[each.name] is not each]
+
     def names(self) -> list[str]:
         return list(self._latest)
 

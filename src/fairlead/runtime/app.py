@@ -312,8 +312,11 @@ class App(Runtime):
         self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any
     ) -> dict[str, Any]:
         """The app as data: its actions and its surfaces. Equal apps give equal manifests."""
-        actions = self.action_manifest(surface, exposure, **include)
-        return surface_manifest(self.name, actions, attribution=describe_attribution(self.attribution))
+        exposure = exposure or Exposure(**include)
+        actions = self.action_manifest(surface, exposure)
+        older = action_manifest(self.catalogue.older(), surface=surface, exposure=exposure)
+        told = describe_attribution(self.attribution)
+        return surface_manifest(self.name, actions, older=older, attribution=told)
 
     def create_guide_doc(
         self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any

@@ -140,7 +140,7 @@ class Runtime:
 
     @property
     def actions(self) -> list[Action[..., Any]]:
-        """All actions, in the order they were added."""
+        """All actions, in the order they were added; of each name the newest (`catalogue.versions()` has all)."""
         return list(self.catalogue)
 
     def get(self, name: str) -> Action[..., Any] | None:
