@@ -404,7 +404,9 @@ def manifest() -> str:
             "An app as data, for tools that read contracts.",
             "In Python it is `app.manifest()`, at the command line `manifest`.",
             "Equal apps give equal bytes, so a manifest can be kept beside the code and compared.",
-            "`generatedAt` is null for that reason.\n",
+            "`generatedAt` is null for that reason.",
+            "`actions` has the newest version of each name; where there are others that callers can reach, as "
+            "`name@version`, they are under `olderVersions`, in the same form.\n",
             "The taskboard's, with one of its actions and one of its surfaces:\n",
             "```json",
             json.dumps(short, indent=2),

@@ -234,3 +234,37 @@ def test_a_surface_of_your_own_joins(pager: str) -> None:
     assert pager in surface_names()
     assert shown(app, pager) == {"beep"}
     assert [each.describe()["description"] for each in surfaces() if each.name == pager] == ["Beeps."]
+
+
+def one_of_many(version: str) -> Callable[[], str]:
+    return lambda: version
+
+
+def versions(*private: str) -> App:
+    """Three versions of one name, some of them private."""
+    app = App("x")
+    for version in ("2.0.0", "1.0.0", "1.1.0"):
+        options: Any = {"visibility": "private"} if version in private else {}
+        app.add(one_of_many(version), name="ver", version=version, description="Be one of many.", **options)
+    return app
+
+
+def test_versions_that_callers_can_name_stand_apart_in_the_manifest() -> None:
+    told = versions().manifest()
+    assert list(told) == ["name", "generatedAt", "actions", "olderVersions", "surfaces"]
+    assert [each["version"] for each in told["actions"]] == ["2.0.0"]
+    assert [each["version"] for each in told["olderVersions"]] == ["1.0.0", "1.1.0"]
+    assert all(list(each) == KEYS for each in told["olderVersions"])
+
+
+def test_an_older_version_is_told_where_it_is_exposed() -> None:
+    told = versions("1.0.0", "2.0.0").manifest("http")
+    assert (told["actions"], [each["version"] for each in told["olderVersions"]]) == ([], ["1.1.0"])
+    assert len(versions("1.0.0").manifest("http", include_private=True)["olderVersions"]) == 2
+
+
+def test_every_version_can_be_taken_along_to_another_app() -> None:
+    other = App("other", actions=versions().catalogue.versions())
+    assert other.manifest()["olderVersions"] == versions().manifest()["olderVersions"]
+    assert other.invoke_sync("ver").data == "2.0.0"
+    assert other.invoke_sync("ver@1.1.0").data == "1.1.0"

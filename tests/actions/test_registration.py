@@ -70,6 +70,32 @@ def test_an_entry_may_name_itself() -> None:
     assert names(app) == ["other"]
 
 
+def test_names_may_be_made_another_way() -> None:
+    app = App("x")
+    keyed = {
+        "createTask": {"run": lambda: 1, "description": "D."},
+        "named": {"run": lambda: 2, "description": "D.", "name": "other"},
+        "kept": Action(lambda: 3, name="kept_one", description="D."),
+        "ping": lambda: 4,
+    }
+    app.add(keyed, rename=lambda key: f"v2_{key.lower()}")
+    assert names(app) == ["v2_createtask", "other", "kept_one", "v2_ping"]
+
+    class Desk:
+        def openDrawer(self) -> None:
+            """Open it."""
+
+    assert names(App("y", actions=App("z").add([Desk()], rename=str.lower))) == ["opendrawer"]
+    made = app.group("desk_").add(Desk, rename=str.lower, side_effects="write")
+    assert [(each.name, each.side_effects) for each in made] == [("desk_opendrawer", "write")]
+
+
+@pytest.mark.parametrize("wrong", ["upper", 3, lambda key: 3, lambda key: "No Name"])
+def test_a_way_to_make_names_that_makes_none_is_refused(wrong: Any) -> None:
+    with pytest.raises(DefinitionError):
+        App("x").add({"ping": lambda: 1}, rename=wrong)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -203,3 +203,75 @@ def test_a_member_of_another_type_is_refused_or_compared(odd: Any) -> None:
             for pair in ((plain, mangled), (mangled, plain), (mangled, mangled)):
                 with suppress(Failure):
                     diff_manifests(*pair)
+
+
+def side_by_side(takes: Any = int, *rest: str) -> Any:
+    """The manifest of an app with a version 1.0.0 that takes something, and more versions."""
+
+    def old(x: Any) -> str:
+        return ""
+
+    def new(y: int) -> str:
+        return ""
+
+    old.__annotations__["x"] = takes
+    app = App("app", description="An app.")
+    options: Any = {"name": "ver", "description": "Be one of many."}
+    if takes is not None:
+        app.add(old, version="1.0.0", **options)
+    for version in rest:
+        app.add(new, version=version, **options)
+    return app.manifest()
+
+
+BOTH = side_by_side(int, "2.0.0")
+BESIDE = [
+    ("nothing", BOTH, BOTH, []),
+    ("an older one is gone", BOTH, side_by_side(None, "2.0.0"), [("ver@1.0.0", "removed", "breaking")]),
+    ("it takes less", side_by_side(int | str, "2.0.0"), BOTH, [("ver@1.0.0", "changed", "breaking")]),
+    ("it takes more", BOTH, side_by_side(int | str, "2.0.0"), [("ver@1.0.0", "changed", "info")]),
+    (
+        "it comes back",
+        side_by_side(None, "2.0.0"),
+        BOTH,
+        [("ver@1.0.0", "added", "info")],
+    ),
+    (
+        "the newest grew old, and changed",
+        side_by_side(int | str),
+        BOTH,
+        [
+            ("ver", "changed", "breaking"),
+            ("ver", "changed", "breaking"),
+            ("ver", "version", "info"),
+            ("ver@1.0.0", "changed", "breaking"),
+        ],
+    ),
+    (
+        "the newest is gone",
+        side_by_side(None, "1.0.0", "2.0.0"),
+        side_by_side(None, "1.0.0"),
+        [("ver", "version", "info")],
+    ),
+    (
+        "a newer one",
+        BOTH,
+        side_by_side(int, "2.0.0", "3.0.0"),
+        [("ver", "version", "info")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("previous", "following", "changes"), [case[1:] for case in BESIDE], ids=[case[0] for case in BESIDE]
+)
+def test_versions_side_by_side_are_compared_one_by_one(previous: Any, following: Any, changes: Any) -> None:
+    diff = diff_manifests(previous, following)
+    told = [(each["action"], each["type"], each["severity"]) for each in diff["changes"]]
+    assert sorted(told) == changes
+
+
+@pytest.mark.parametrize("wrong", [1, "text", [1], [{}]])
+def test_older_versions_that_are_none_are_refused(wrong: Any) -> None:
+    with pytest.raises(Failure):
+        diff_manifests({"actions": [], "olderVersions": wrong}, [])

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from fairlead import App
+from fairlead import App, s
 
 Cli = Callable[..., Any]
 
@@ -29,6 +29,10 @@ class Address(BaseModel):
 class Tree(BaseModel):
     value: int
     left: Tree | None = None
+
+
+def break_down(value: str) -> str:
+    raise RuntimeError
 
 
 def app_of(function: Callable[..., Any], **options: Any) -> App:
@@ -189,6 +193,60 @@ def test_arguments_that_make_no_sense_end_with_2_and_say_where(
 def test_every_mistake_is_told_at_once(cli: Cli) -> None:
     ran = cli(app, "echo", "--count", "x", "--ratio", "y", "--titel", "z")
     assert ran.issues == {"count": "invalid_value", "ratio": "invalid_value", "--titel": "unknown_flag"}
+
+
+def test_flags_that_cannot_be_read_and_values_that_do_not_fit_are_told_together(cli: Cli) -> None:
+    shape = {
+        "taskId": s.string().min(3),
+        "when": s.string().datetime(),
+        "site": s.string().url(),
+        "urgent": s.boolean().optional(),
+        "count": s.number().optional(),
+    }
+    app = app_of(lambda given: given, input=s.object(shape))
+    argv = ["--task-id", "x", "--when", "yesterday", "--urgent", "maybe", "--count", "y", "--output", "yaml"]
+    ran = cli(app, "echo", *argv)
+    assert (ran.code, set(ran.issues)) == (2, {"taskId", "when", "site", "urgent", "count", "--output"})
+    assert all(
+        f"\n  {flag}: " in ran.err for flag in ("--task-id", "--when", "--site", "--urgent", "--count")
+    )
+    whole = cli(app, "echo", "--json", '{"taskId": "x"}', "--output", "yaml")
+    assert set(whole.issues) == {"taskId", "when", "site", "--output"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "wrong"),
+    [
+        (["--count", "x"], {"count", "address"}),
+        (["--count"], {"--count", "address"}),
+        (["--cuont", "3"], {"--cuont", "address"}),
+        (["--no-count"], {"--no-count", "address"}),
+        (["count=3"], {"argument 1", "address"}),
+        (["--zzz", "3"], {"--zzz", "count", "address"}),
+        (["--count", "1", "--address.zip-code", "x"], {"address.zipCode", "address.city"}),
+        (["--count", "1", "--address", "{"], {"address"}),
+        (["--json", "{"], {"--json"}),
+        (["--json"], {"--json"}),
+        (["--json", "{}", "--count", "1"], {"--json"}),
+    ],
+)
+def test_one_slip_is_told_once(cli: Cli, argv: list[str], wrong: set[str]) -> None:
+    async def send(count: int, address: Address) -> None: ...
+
+    assert set(cli(app_of(send), "echo", *argv).issues) == wrong
+
+
+def test_fields_that_a_batch_gives_are_not_missed(cli: Cli) -> None:
+    async def send(count: int) -> None: ...
+
+    ran = cli(app_of(send), "run", "--batch", "-", "--json", "echo", "--timeout-ms", "soon")
+    assert set(ran.issues) == {"--timeout-ms"}
+
+
+def test_a_check_of_the_app_that_breaks_does_not_hide_what_is_wrong_with_the_flags(cli: Cli) -> None:
+    async def send(name: Annotated[str, AfterValidator(break_down)], count: int) -> None: ...
+
+    assert cli(app_of(send), "echo", "--name", "a", "--count", "x").issues == {"count": "invalid_value"}
 
 
 def test_an_unknown_flag_names_the_near_miss(cli: Cli) -> None:

@@ -160,6 +160,56 @@ def test_a_settings_file_that_is_not_toml_is_told(cli: Cli, here: Path) -> None:
     assert cli(None, "whoami").code == 1
 
 
+@pytest.mark.parametrize(("file", "head"), [("pyproject.toml", "[tool.fairlead]\n"), ("fairlead.toml", "")])
+def test_a_misspelt_setting_is_told_with_the_near_miss(cli: Cli, here: Path, file: str, head: str) -> None:
+    # It would be taken for the app, and is not the one that was meant.
+    (here / "app.py").write_text(SOURCE.format(name="app"))
+    (here / file).write_text(f'{head}ap = "shop:app"\nlnit = 1\n')
+    for argv in (["actions"], ["whoami"]):
+        ran = cli(None, *argv)
+        assert ran.code == 1
+        assert f"{file} has settings that cannot be used" in ran.err
+        assert "ap: There is no such setting. Did you mean 'app'?" in ran.err
+        assert "lnit: There is no such setting. Did you mean 'lint'?" in ran.err
+
+
+def test_the_settings_that_are_known_are_those_of_a_project() -> None:
+    from fairlead.project.config import settings_schema
+    from fairlead.surfaces.cli.locate import SETTINGS
+
+    assert sorted(SETTINGS) == sorted(settings_schema()["properties"])
+
+
+def test_settings_without_an_app_are_fine(cli: Cli, here: Path) -> None:
+    (here / "app.py").write_text(SOURCE.format(name="app"))
+    (here / "pyproject.toml").write_text("[tool.fairlead.lint]\nignore = []\n")
+    assert cli(None, "actions").code == 0
+
+
+def test_a_project_file_that_is_not_toml_is_told_where_no_app_is_found(cli: Cli, here: Path) -> None:
+    (here / "pyproject.toml").write_text("[tool.fairl")
+    for argv in (["actions"], ["whoami"], ["chat"], ["dev"]):
+        ran = cli(None, *argv)
+        assert (ran.code, "pyproject.toml is not TOML" in ran.err) == (1, True)
+    assert "pyproject.toml is not TOML" in cli(None, "--help").err
+
+
+def test_settings_that_are_no_table_are_told(cli: Cli, here: Path) -> None:
+    (here / "pyproject.toml").write_text('[tool]\nfairlead = "shop:app"\n')
+    ran = cli(None, "actions")
+    assert (ran.code, "tool.fairlead must be a table" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize("target", ["", ":app", "..two", ".two:app", "two.", "two..three"])
+def test_what_is_no_name_of_a_module_ends_with_2_in_plain_words(cli: Cli, here: Path, target: str) -> None:
+    (here / "two.py").write_text(SOURCE.format(name="app"))
+    for argv in (["actions"], ["whoami"]):
+        ran = cli(None, "--app", target, *argv)
+        assert ran.code == 2
+        assert "MODULE:NAME" in ran.err
+        assert "importlib" not in ran.err
+
+
 def test_what_an_app_prints_while_it_is_imported_is_not_a_result(cli: Cli, here: Path) -> None:
     name = module(here)
     path = here / f"{name}.py"

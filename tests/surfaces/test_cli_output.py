@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import App, Context, Failure, Kind
+from fairlead import Action, App, Context, Failure, Kind, s
 from fairlead._json import dumps
 
 Cli = Callable[..., Any]
@@ -179,6 +179,17 @@ def test_validation_issues_name_the_flag(cli: Cli) -> None:
     ran = cli(board(), "fail")
     assert ran.code == 2
     assert "  --kind: " in ran.err
+
+
+def test_issues_of_a_result_name_the_place_in_it_and_no_flag(cli: Cli) -> None:
+    app = App("app")
+    shape = s.object({"rows": s.array(s.object({"name": s.string()}).strict())})
+    wrong = {"rows": [{"name": "a"}, {"name": "b", "extra": 1}]}
+    app.add(Action(lambda: wrong, name="list_rows", description="List rows.", output=shape))
+    ran = cli(app, "list-rows")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "OUTPUT_VALIDATION_ERROR")
+    assert "\n  result.rows[1].extra: " in ran.err
+    assert "--rows" not in ran.err
 
 
 def test_validation_issues_name_the_path_where_json_gave_the_input(cli: Cli) -> None:

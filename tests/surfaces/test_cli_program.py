@@ -76,6 +76,32 @@ def test_versions_of_an_action_can_be_named(cli: Cli) -> None:
     assert cli(shop(), "price@1.0.0").json["data"] == 1
 
 
+def test_hints_and_help_of_an_older_version_lead_to_that_version(cli: Cli) -> None:
+    app = App("shop", description="Sell things.")
+
+    @app.action(version="2.0.0")
+    async def sweep_up(room: str) -> str:
+        """Sweep."""
+        return "swept"
+
+    @app.action(name="sweep_up", version="1.0.0-rc-1", side_effects="destructive")
+    async def burn_down(room: str) -> str:
+        """Burn it down."""
+        return "burnt"
+
+    old = "sweep-up@1.0.0-rc-1"
+    assert f"'shop {old} ...'" in cli(app, old, "--room", "x").err
+    assert f"'shop run {old} ...'" in cli(app, "run", old, "--room", "x", "--detach").err
+    wrong = cli(app, old, "--rom", "x")
+    assert f"'shop {old} --help'" in wrong.err
+    assert wrong.json["meta"]["action"] == "sweep_up"
+    assert f"'shop {old} --help'" in cli(app, old, "--json", "[]").err
+    page = cli(app, old, "--help").out
+    assert f"Usage: shop {old} --room" in page
+    assert f"\n  shop {old} --room text --confirm" in page
+    assert "Usage: shop sweep-up --room" in cli(app, "sweep_up@2.0.0", "--help").out
+
+
 @pytest.mark.parametrize("name", ["place-ordr", "nonsense", "secret-one", "secret_one@1.0.0", "price@9.0.0"])
 def test_unknown_and_private_names_end_with_4(cli: Cli, name: str) -> None:
     ran = cli(shop(), name)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
+from fairlead.actions import policy
 from fairlead.actions.definition import Action, ActionOptions
 from fairlead.actions.policy import DefinitionError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 AnyAction = Action[..., Any]
+#: A name from elsewhere as an action's name.
+Rename = Callable[[str], str]
 
 
 @overload
@@ -94,6 +97,14 @@ class Catalogue:
         """The newest action of this name, or the one of `name@version`."""
         return self._latest.get(name) or self._versions.get(name)
 
+    def versions(self) -> list[AnyAction]:
+        """Every version of every name, in the order they came."""
+        return list(self._versions.values())
+
+    def older(self) -> list[AnyAction]:
+        """The versions that only `name@version` finds."""
+        return [each for each in self._versions.values() if self._latest[each.name] is not each]
+
     def names(self) -> list[str]:
         return list(self._latest)
 
@@ -145,12 +156,17 @@ class Group:
             return self._catalogue.add(self._define(function, options))
         return lambda wrapped: self._catalogue.add(self._define(wrapped, options))
 
-    def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[AnyAction]:
-        """Add an action, a function, an agent, or all of a module, class, instance, dict or list; all or nothing."""
+    def add(
+        self, source: object, *, rename: Rename | None = None, **defaults: Unpack[ActionOptions]
+    ) -> list[AnyAction]:
+        """Add an action, a function, an agent, or all of a module, class, instance, dict or list; all or nothing.
+
+        `rename` makes an action's name of a key of a dict, or of the name that a module or class has for it.
+        """
         merged: ActionOptions = {**self._defaults, **defaults}
         new = [
             found if isinstance(found, Action) else self._define(found, {**merged, **options})
-            for found, options in collect(source)
+            for found, options in collect(source, rename)
         ]
         return self._catalogue.add_all(new)
 
@@ -167,23 +183,25 @@ class Group:
 Found = tuple[AnyAction | Callable[..., Any], ActionOptions]
 
 
-def collect(source: object) -> list[Found]:
+def collect(source: object, rename: Rename | None = None) -> list[Found]:
     """What a module, class, instance, dict, list or function offers, each with the options its place gives it."""
+    rename = snake_case if rename is None else policy.function("add", "rename", rename)
     if isinstance(source, Action):
         return [(source, {})]
     if isinstance(source, list | tuple):
-        return [found for each in source for found in collect(each)]
+        return [found for each in source for found in collect(each, rename)]
     whole = getattr(source, "action", None)
     if isinstance(whole, Action) and not isinstance(source, ModuleType):
         return [(whole, {})]  # an agent, or whatever else is one action
     if isinstance(source, Mapping):
-        return [_entry(key, value) for key, value in source.items()]
+        return [_entry(key, value, rename) for key, value in source.items()]
     if isinstance(source, ModuleType):
-        return [_member(name, value) for name, value in vars(source).items() if _belongs(name, value, source)]
+        own = [each for each in vars(source).items() if _belongs(*each, source)]
+        return [_member(name, value, rename) for name, value in own]
     if inspect.isroutine(source) or isinstance(source, functools.partial):
         return [(source, {})]
     instance = _instance(source)
-    found = [_member(name, getattr(instance, name)) for name in _methods(type(instance))]
+    found = [_member(name, getattr(instance, name), rename) for name in _methods(type(instance))]
     if not found:
         raise DefinitionError(f"{source!r} offers no actions: it has no public functions.")
     return found
@@ -223,26 +241,26 @@ def _belongs(name: str, value: object, module: ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__
 
 
-def _member(name: str, value: Any) -> Found:
+def _member(name: str, value: Any, rename: Rename) -> Found:
     if isinstance(value, Action):
         return value, {}
-    return value, {"name": snake_case(name), **_described(name, value)}
+    return value, {"name": rename(name), **_described(name, value)}
 
 
-def _entry(key: object, value: Any) -> Found:
+def _entry(key: object, value: Any, rename: Rename) -> Found:
     """One entry of a dict: an action, a function, or a dict of options with the function under `run`."""
     if not isinstance(key, str):
         raise DefinitionError(f"A dict of actions has names as keys, not {key!r}.")
     if isinstance(value, Action):
         return value, {}
     if isinstance(value, Mapping):
-        options = {"name": snake_case(key), **value}
+        options = {"name": value["name"] if "name" in value else rename(key), **value}
         run = options.pop("run", None)
         if not callable(run):
             raise DefinitionError(f"Action {key!r}: the dict needs the function under 'run'.")
         return run, options  # type: ignore[return-value]  # checked by Action itself
     if callable(value):
-        return _member(key, value)
+        return _member(key, value, rename)
     raise DefinitionError(
         f"Action {key!r}: expected a function, an Action or a dict, not {type(value).__name__}."
     )

@@ -64,15 +64,20 @@ def surface_manifest(
     name: str,
     actions: list[dict[str, Any]],
     *,
+    older: list[dict[str, Any]] | None = None,
     attribution: dict[str, str] | None = None,
     generated_at: str | None = None,
 ) -> dict[str, Any]:
-    """The app as a whole. `generated_at` is None unless given, so that equal apps give equal manifests."""
+    """The app as a whole. `generated_at` is None unless given, so that equal apps give equal manifests.
+
+    `older` are the versions that only `name@version` finds. They stand apart, so that a name is once in `actions`.
+    """
     return {
         "name": name,
         "generatedAt": generated_at,
         **({"attribution": attribution} if attribution else {}),
         "actions": actions,
+        **({"olderVersions": older} if older else {}),
         "surfaces": [surface.describe() for surface in surfaces()],
     }
 

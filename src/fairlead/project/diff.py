@@ -65,11 +65,20 @@ class Change(NamedTuple):
 def diff_manifests(previous: Any, following: Any) -> dict[str, Any]:
     """Compare two manifests: arrays of actions, or objects with `actions`.
 
+    Versions that stand beside the newest are compared each with itself: callers can name them.
     Gives `{ok, summary: {breaking, warnings, info}, bump, changes}`; it is ok when nothing breaks.
     """
     before, after = _actions(previous, "previous"), _actions(following, "next")
     changes = [
         change for name in {**before, **after} for change in _compared(before.get(name), after.get(name))
+    ]
+    was, now = _older(previous, "previous"), _older(following, "next")
+    changes += [
+        change._replace(action=label)
+        for label in {**was, **now}
+        for change in _compared(
+            was.get(label) or _newest(before, label), now.get(label) or _newest(after, label), "version"
+        )
     ]
     count = {level: sum(change.severity == level for change in changes) for level in _BUMPS}
     bumps = {change.bump for change in changes}
@@ -85,6 +94,27 @@ def _actions(manifest: Any, which: str) -> dict[str, Described]:
     listed = manifest.get("actions") if isinstance(manifest, Mapping) else manifest
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
         raise _not_a_manifest(which, "an array of actions, or an object with one under 'actions'")
+    return {each["name"]: each for each in _checked(listed, which)}
+
+
+def _older(manifest: Any, which: str) -> dict[str, Described]:
+    """The versions beside the newest ones, as callers name them."""
+    listed = manifest.get("olderVersions") if isinstance(manifest, Mapping) else None
+    if listed is None:
+        return {}
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+        raise _not_a_manifest(which, "'olderVersions' to be an array of actions")
+    return {f"{each['name']}@{each.get('version')}": each for each in _checked(listed, which)}
+
+
+def _newest(actions: Mapping[str, Described], label: str) -> Described | None:
+    """The newest of a name, if it is the version that a label says."""
+    name, _, version = label.partition("@")
+    found = actions.get(name)
+    return found if found is not None and found.get("version") == version else None
+
+
+def _checked(listed: Sequence[Any], which: str) -> Sequence[Described]:
     for each in listed:
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
             raise _not_a_manifest(which, "actions that are objects with a name")
@@ -92,7 +122,7 @@ def _actions(manifest: Any, which: str) -> dict[str, Described]:
             for member in members:
                 if each.get(member) is not None and not _KINDS[kind](each[member]):
                     raise _not_a_manifest(which, f"{member!r} of {each['name']!r} to be {kind}")
-    return {each["name"]: each for each in listed}
+    return listed
 
 
 def _not_a_manifest(which: str, expected: str) -> Failure:
@@ -100,13 +130,13 @@ def _not_a_manifest(which: str, expected: str) -> Failure:
     return Failure(Kind.invalid_input, message, field=which)
 
 
-def _compared(old: Described | None, new: Described | None) -> Iterator[Change]:
+def _compared(old: Described | None, new: Described | None, what: str = "action") -> Iterator[Change]:
     if old is None:
         assert new is not None
-        yield Change("added", "info", new["name"], "The action is new.", bump="minor")
+        yield Change("added", "info", new["name"], f"The {what} is new.", bump="minor")
     elif new is None:
         why = "Who calls it gets ACTION_NOT_FOUND."
-        yield Change("removed", "breaking", old["name"], "The action is gone.", why=why, bump="major")
+        yield Change("removed", "breaking", old["name"], f"The {what} is gone.", why=why, bump="major")
     else:
         for change in _of_one(old, new):
             yield change if change.bump else change._replace(bump=_BUMPS[change.severity])

@@ -236,9 +236,14 @@ class App(Runtime):
         """Make a function an action of this app; with and without parentheses."""
         return self._door.action(**options) if function is None else self._door.action(function, **options)
 
-    def add(self, source: object, **defaults: Unpack[ActionOptions]) -> list[Action[..., Any]]:
-        """Add an action, a function, an agent, or all of a module, a class, an instance, a dict or a list."""
-        return self._door.add(source, **defaults)
+    def add(
+        self, source: object, *, rename: Callable[[str], str] | None = None, **defaults: Unpack[ActionOptions]
+    ) -> list[Action[..., Any]]:
+        """Add an action, a function, an agent, or all of a module, a class, an instance, a dict or a list.
+
+        `rename` makes an action's name of a key of a dict, or of the name that a module or class has for it.
+        """
+        return self._door.add(source, rename=rename, **defaults)
 
     def group(self, prefix: str = "", **defaults: Unpack[ActionOptions]) -> Group:
         """A door for actions that share defaults, and a prefix of their names."""
@@ -316,8 +321,11 @@ class App(Runtime):
         self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any
     ) -> dict[str, Any]:
         """The app as data: its actions and its surfaces. Equal apps give equal manifests."""
-        actions = self.action_manifest(surface, exposure, **include)
-        return surface_manifest(self.name, actions, attribution=describe_attribution(self.attribution))
+        exposure = exposure or Exposure(**include)
+        actions = self.action_manifest(surface, exposure)
+        older = action_manifest(self.catalogue.older(), surface=surface, exposure=exposure)
+        told = describe_attribution(self.attribution)
+        return surface_manifest(self.name, actions, older=older, attribution=told)
 
     def create_guide_doc(
         self, surface: str = IN_PROCESS, exposure: Exposure | None = None, **include: Any

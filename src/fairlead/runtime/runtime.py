@@ -105,7 +105,7 @@ class Runtime:
         #: How long a stopped body may take to clean up before the caller is answered without it.
         self.grace = checks.seconds("Runtime", "grace", grace) or 0.5
         self.workers = Workers()
-        self._preflight = checks.one_of("Runtime", "preflight", preflight, checks.PREFLIGHTS)
+        self.preflight = checks.one_of("Runtime", "preflight", preflight, checks.PREFLIGHTS)
         self._middleware = tuple(checks.function("Runtime", "middleware", each) for each in middleware)
         if permission_checker is not None:
             checks.function("Runtime", "permission_checker", permission_checker)
@@ -140,7 +140,7 @@ class Runtime:
 
     @property
     def actions(self) -> list[Action[..., Any]]:
-        """All actions, in the order they were added."""
+        """All actions, in the order they were added; of each name the newest (`catalogue.versions()` has all)."""
         return list(self.catalogue)
 
     def get(self, name: str) -> Action[..., Any] | None:
@@ -515,7 +515,7 @@ class Runtime:
                 self._middleware,
                 checker,
                 self.workers,
-                self._preflight,
+                self.preflight,
                 {each: Unasked(self, found, each) for each in (IN_PROCESS, *found.supported_surfaces)},
             )
             plan.hooked = self._hooks.any

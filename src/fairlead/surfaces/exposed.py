@@ -46,6 +46,11 @@ def named(app: Runtime, name: str) -> Action[..., Any] | None:
     return app.get(stem.replace("-", "_") + at + version)
 
 
+def full_name(app: Runtime, action: Action[..., Any]) -> str:
+    """The name that finds just this action: with its version, where the bare name finds another."""
+    return action.name if app.get(action.name) is action else f"{action.name}@{action.version}"
+
+
 def missing(app: Runtime, name: str, surface: str, exposure: Exposure) -> Failure:
     """The failure of a name that nothing on the surface has, with the near miss among what is shown."""
     said = name[:LONGEST]

@@ -196,7 +196,9 @@ def test_gemini_is_told_in_words_what_its_schemas_cannot_say() -> None:
 def test_ai_sdk_tools_carry_their_metadata_and_run() -> None:
     tools = app.tools("ai-sdk").definitions
     assert list(tools) == ["find_orders"]
-    assert list(tools["find_orders"]) == ["description", "inputSchema", "metadata", "execute"]
+    members = ["description", "inputSchema", "metadata", "parameters", "execute"]
+    assert list(tools["find_orders"]) == members
+    assert tools["find_orders"]["parameters"] is find_orders.input
     assert tools["find_orders"]["inputSchema"] == find_orders.input.json_schema
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.failures import Failure, Kind
 from fairlead.project.build import OUT_DIR, build_artifacts, package_artifacts, publish_artifacts
 from fairlead.project.bundle import TARGETS
+from fairlead.project.config import load_project_config
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.console import harmless
 from fairlead.surfaces.cli.hints import wrong_option
@@ -30,11 +31,12 @@ _VALUED = ("--out-dir", "--app-module", "--app-export", "--cwd", *_PACKAGE)
 
 def _build(program: Program, arguments: list[str]) -> int:
     options = Options(arguments, ("--json",), (*_VALUED, "--filename"), words=len(TARGETS))
+    common = _common(program, options)
     built = build_artifacts(
         program.the_app(),
         targets=options.words or None,
         filename=options.values.get("--filename"),
-        **_common(program, options),
+        **common,
     )
     return _tell(program, options, built, _listed(built))
 
@@ -42,17 +44,19 @@ def _build(program: Program, arguments: list[str]) -> int:
 def _package(program: Program, arguments: list[str]) -> int:
     options = Options(arguments, ("--dry-run", "--json"), _VALUED)
     dry_run = "--dry-run" in options.on
-    packaged = package_artifacts(program.the_app(), dry_run=dry_run, **_common(program, options))
+    common = _common(program, options)
+    packaged = package_artifacts(program.the_app(), dry_run=dry_run, **common)
     return _tell(program, options, packaged, _packed(packaged))
 
 
 def _publish(program: Program, arguments: list[str]) -> int:
     options = Options(arguments, ("--live", "--json"), (*_VALUED, "--repository"))
+    common = _common(program, options)
     published = publish_artifacts(
         program.the_app(),
         dry_run="--live" not in options.on,
         repository=options.values.get("--repository"),
-        **_common(program, options),
+        **common,
     )
     checked = "Checked, and not uploaded: `fairlead publish --live` uploads it."
     told = checked if published["published"] == "dry-run" else "Uploaded."
@@ -88,6 +92,7 @@ def _common(program: Program, options: Options) -> dict[str, Any]:
     cwd = Path(values.get("--cwd", "."))
     if not cwd.is_dir():
         raise wrong_option("--cwd", "there is no such folder")
+    load_project_config(cwd)  # what is wrong with any of them is told before an app is missed
     module = values.get("--app-module") or program.target
     export = values.get("--app-export")
     if export is not None:

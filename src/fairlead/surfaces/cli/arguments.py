@@ -6,15 +6,18 @@ All that is wrong is found before anything is refused, so that one look mends it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
 from fairlead.failures import Issue
 from fairlead.surfaces.cli.console import Console
 from fairlead.surfaces.cli.fields import CALL_FLAGS, Field, Fields
-from fairlead.surfaces.cli.hints import near_miss
+from fairlead.surfaces.cli.hints import closest, near_miss
 from fairlead.surfaces.cli.outcome import OUTPUTS
 from fairlead.surfaces.cli.values import WORDS, Source, Unreadable, read
+
+if TYPE_CHECKING:
+    from fairlead.schema import Schema
 
 _SHORT: Final = {"-h": "--help", "-v": "--verbose"}
 
@@ -53,7 +56,23 @@ class Arguments:
         self._source = Source(console)
         self._given: set[str] = set()
         self._set: set[tuple[str, ...]] = set()
+        #: What was meant to be given and could not be read: the input says nothing about it.
+        self._unsure: set[tuple[str, ...]] = set()
         self._read()
+
+    def judge(self, schema: Schema, *, repair: bool) -> None:
+        """Add what is wrong with the values that could be read, beside those that could not."""
+        from fairlead.schema import Invalid
+
+        try:
+            schema.parse(self.request.input, repair=repair)
+        except Invalid as exc:
+            self.issues += [each for each in exc.issues if not self._is_unsure(each.path)]
+        except Exception:
+            return  # of the app's own checks: a call tells it, when the command line makes sense
+
+    def _is_unsure(self, path: Sequence[str | int]) -> bool:
+        return any(all(a == b for a, b in zip(path, other, strict=False)) for other in self._unsure)
 
     def _read(self) -> None:
         whole: str | None = None
@@ -65,7 +84,10 @@ class Arguments:
             value = text if equals else None
             if flag == "--json":
                 given = self._once(flag, value)
-                whole = whole if given is None else given
+                if given is None:
+                    self._unsure.add(())
+                else:
+                    whole = given
             elif flag.replace("_", "-")[2:] in CALL_FLAGS and flag.startswith("--"):
                 self._call_flag(flag.replace("_", "-"), value)
             elif flag.startswith("--") and len(token) > 2:
@@ -133,14 +155,15 @@ class Arguments:
         self.request.whole = True
         if self._set:
             flags = ", ".join(sorted(self._fields().flag(path) for path in self._set))
-            self._wrong("--json", "conflict", f"gives the whole input, so it cannot stand beside {flags}")
+            self._wrong("--json", "conflict", f"gives the whole input, so it cannot stand beside {flags}", ())
             return
         try:
             self.request.input = _json.loads(self._source.text(raw))
         except Unreadable as exc:
-            self._wrong("--json", "invalid_value", str(exc))
+            self._wrong("--json", "invalid_value", str(exc), ())
         except ValueError as exc:
-            self._wrong("--json", "invalid_json", f"expected the input as JSON text; this is not JSON: {exc}")
+            message = f"expected the input as JSON text; this is not JSON: {exc}"
+            self._wrong("--json", "invalid_json", message, ())
 
     # The flags of the action's fields.
 
@@ -154,9 +177,10 @@ class Arguments:
         if negated is None:
             self._unknown(flag, value)
         elif negated.shape.kind != "boolean":
-            self._wrong(flag, "not_boolean", f"only a boolean has a --no- form; {negated.flag} takes a value")
+            message = f"only a boolean has a --no- form; {negated.flag} takes a value"
+            self._wrong(flag, "not_boolean", message, negated.path)
         elif value is not None:
-            self._wrong(flag, "unexpected_value", f"takes no value; write {negated.flag} false")
+            self._wrong(flag, "unexpected_value", f"takes no value; write {negated.flag} false", negated.path)
         else:
             self._put(negated, False)
 
@@ -167,12 +191,15 @@ class Arguments:
         else:
             value = self._value(flag, value)
         if value is None:
+            self._unsure.add(field.path)
             return
         try:
             parsed = read(field.shape, value, self._source, self._there(field))
         except Unreadable as exc:
             self.issues.append(Issue(field.path, "invalid_value", str(exc)))
             self._set.add(field.path)
+            self._unsure.add(field.path)
+            self._holder(field)
         else:
             self._put(field, parsed)
 
@@ -185,11 +212,7 @@ class Arguments:
 
     def _put(self, field: Field, value: Any) -> None:
         """Set a field; arrays and records grow, and an object takes members given by dotted flags."""
-        holder = self.request.input
-        for step in field.path[:-1]:
-            holder = holder.setdefault(step, {})
-            if not isinstance(holder, dict):
-                break
+        holder = self._holder(field)
         name = field.path[-1]
         present = holder.get(name) if isinstance(holder, dict) else None
         match field.shape.kind, present, value:
@@ -202,6 +225,15 @@ class Arguments:
             case _:
                 holder[name] = value
         self._set.add(field.path)
+
+    def _holder(self, field: Field) -> Any:
+        """What the field is set in; the objects around it are made."""
+        holder = self.request.input
+        for step in field.path[:-1]:
+            holder = holder.setdefault(step, {})
+            if not isinstance(holder, dict):
+                break
+        return holder
 
     # Tokens.
 
@@ -237,7 +269,7 @@ class Arguments:
         if field is None:
             self._wrong(place, "unexpected_argument", "stands alone; values follow a --flag")
             return
-        self._wrong(place, "unexpected_argument", f"is not a flag. Did you mean {field.flag}?")
+        self._wrong(place, "unexpected_argument", f"is not a flag. Did you mean {field.flag}?", field.path)
         if token.startswith("-") and "=" not in token:
             self._skip_value()
 
@@ -248,7 +280,9 @@ class Arguments:
         ]
         known += self._more_flags
         way_out = near_miss(flag, known) if fields.by_flag else " This action takes its input by --json."
-        self._wrong(flag, "unknown_flag", f"there is no such flag.{way_out}")
+        meant = fields.find((closest(flag, known) or "")[2:])
+        path = meant.path if meant is not None else None
+        self._wrong(flag, "unknown_flag", f"there is no such flag.{way_out}", path)
         if value is None:
             self._skip_value()
 
@@ -257,5 +291,7 @@ class Arguments:
         if self._word_follows():
             self._take()
 
-    def _wrong(self, flag: str, code: str, message: str) -> None:
+    def _wrong(self, flag: str, code: str, message: str, unsure: tuple[str, ...] | None = None) -> None:
         self.issues.append(Issue((flag,), code, message))
+        if unsure is not None:
+            self._unsure.add(unsure)

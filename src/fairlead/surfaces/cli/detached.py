@@ -145,7 +145,7 @@ def _detach(program: Program, action: Action[..., Any], own: dict[str, str], res
                 raise wrong_option(flag, "is for one task; --batch makes many")
     store = choose_store(own.get("--data"))
     order = Order(_options(own), batch, as_json, program.spelled, store)
-    return program.call(action, rest, partial(_submit, order), _FLAGS)
+    return program.call(action, rest, partial(_submit, order), _FLAGS, elsewhere=batch is not None)
 
 
 def _asks_json(rest: list[str]) -> bool:

@@ -58,23 +58,26 @@ _VALUES = (
 )
 
 
-def action_page(console: Console, program: str, action: Action[..., Any], fields: Fields) -> str:
-    """The page of an action: its flags, its effect, an example."""
+def action_page(
+    console: Console, program: str, action: Action[..., Any], fields: Fields, command: str | None = None
+) -> str:
+    """The page of an action: its flags, its effect, an example. `command` is how the action is typed."""
+    command = command or action.command_name
     page = Page(console)
     page.paragraph(harmless(action.description))
     for note in _notes(action):
         page.paragraph(note)
-    page.usage(f"{program} {action.command_name} {_synopsis(fields)}".rstrip())
+    page.usage(f"{program} {command} {_synopsis(fields)}".rstrip())
     page.section("Input", [_row(fields, field) for field in fields.all()])
     page.section("Options", _CALL_ROWS)
     page.paragraph(_VALUES)
-    shown = example(program, action, fields)
+    shown = example(f"{program} {command}", action, fields)
     if shown is not None:
         page.lines("Example", [shown])
     return page.text()
 
 
-def example(program: str, action: Action[..., Any], fields: Fields) -> str | None:
+def example(command: str, action: Action[..., Any], fields: Fields) -> str | None:
     """One command that calls the action, from its docs or made up from its schema; None where that would not do."""
     import shlex
 
@@ -85,7 +88,7 @@ def example(program: str, action: Action[..., Any], fields: Fields) -> str | Non
             return None
     arguments = flags_for(fields, value)
     confirm = ["--confirm"] if action.requires_confirmation is True else []
-    return f"{program} {action.command_name} {shlex.join([*arguments, *confirm])}".rstrip()
+    return f"{command} {shlex.join([*arguments, *confirm])}".rstrip()
 
 
 def _notes(action: Action[..., Any]) -> Iterator[str]:

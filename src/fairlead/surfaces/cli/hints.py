@@ -9,12 +9,18 @@ from fairlead.failures import Failure, Issue, Kind
 
 def near_miss(word: str, choices: Iterable[str]) -> str:
     """`' Did you mean "x"?'`, or nothing when no choice is close."""
+    close = closest(word, choices)
+    return f" Did you mean {close!r}?" if close is not None else ""
+
+
+def closest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that was most likely meant, if one is close."""
     from difflib import get_close_matches
 
     # Dashes that all flags have in common make no two of them alike.
     bare = {each.lstrip("-"): each for each in choices}
     close = get_close_matches(word.lstrip("-"), list(bare), n=1, cutoff=0.6)
-    return f" Did you mean {bare[close[0]]!r}?" if close else ""
+    return bare[close[0]] if close else None
 
 
 def misuse(*issues: Issue) -> Failure:

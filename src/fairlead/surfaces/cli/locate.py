@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Issue, Kind
 from fairlead.surfaces.cli.hints import near_miss
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _NAME = "app"
 _ORDER = (
     "--app MODULE:NAME, FAIRLEAD_APP, [tool.fairlead] app in pyproject.toml, app in fairlead.toml, or app.py"
 )
+#: What a settings file may have. The verbs of a project look into them; here only names are checked.
+SETTINGS = ("app", "build", "lint", "mcp", "package")
 
 
 class Place(NamedTuple):
@@ -49,12 +51,36 @@ def locate(given: str | None, environ: Mapping[str, str], directory: str) -> Pla
 
 
 def not_found() -> Failure:
+    # A project file that does not seem to be about us is parsed only when something is missing.
+    try:
+        _document("pyproject.toml", "")
+    except Failure as failure:
+        return failure
     return Failure(
         Kind.invalid_input, f"No app was found. It is looked for in: {_ORDER}. 'fairlead init' makes one."
     )
 
 
 def _setting(path: str, table: tuple[str, ...]) -> str | None:
+    found = _document(path, table[-1] if table else "")
+    for key in table:
+        found = found.get(key) if isinstance(found, dict) else None
+    if found is None:
+        return None
+    file = os.path.basename(path)
+    if not isinstance(found, dict):
+        message = f"{file}: {'.'.join(table)} must be a table, with app = 'shop.main:app' in it."
+        raise Failure(Kind.misconfigured, message)
+    target = found.get("app")
+    if target is None:
+        _check_names(file, found)
+    elif not isinstance(target, str):
+        raise Failure(Kind.misconfigured, f"{file}: app must be text, such as 'shop.main:app'.")
+    return target
+
+
+def _document(path: str, word: str) -> Any:
+    """A TOML file; None where there is none, or one without the word: it need not be parsed."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -62,23 +88,28 @@ def _setting(path: str, table: tuple[str, ...]) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as exc:
         raise Failure(Kind.misconfigured, f"{os.path.basename(path)} cannot be read: {exc}.") from exc
-    # A project file without a word about us need not be parsed.
-    if table and "fairlead" not in text:
+    if word not in text:
         return None
     import tomllib
 
     try:
-        found: Any = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise Failure(Kind.misconfigured, f"{os.path.basename(path)} is not TOML: {exc}.") from exc
-    for key in table:
-        found = found.get(key) if isinstance(found, dict) else None
-    target = found.get("app") if isinstance(found, dict) else None
-    if target is not None and not isinstance(target, str):
-        raise Failure(
-            Kind.misconfigured, f"{os.path.basename(path)}: app must be text, such as 'shop.main:app'."
+
+
+def _check_names(file: str, settings: Mapping[str, object]) -> None:
+    """Settings that name no app have no misspelt name either: it may be the one that was to."""
+    known = ", ".join(SETTINGS)
+    issues = [
+        Issue(
+            (key,), "unexpected", f"There is no such setting.{near_miss(key, SETTINGS)} Settings are {known}."
         )
-    return target
+        for key in settings
+        if key not in SETTINGS
+    ]
+    if issues:
+        raise Failure(Kind.misconfigured, f"{file} has settings that cannot be used.", issues=issues)
 
 
 def load(place: Place, directory: str) -> App:
@@ -103,6 +134,8 @@ def _import(target: str, place: Place, directory: str) -> ModuleType:
     root = directory
     if target.endswith(".py") or "/" in target or "\\" in target:
         name, root = _module_name(os.path.realpath(os.path.join(directory, target)), place)
+    elif not all(target.split(".")):
+        raise _no_name(target, place, directory)
     if root not in sys.path:
         sys.path.insert(0, root)
     try:
@@ -181,6 +214,14 @@ def _no_module(name: str, place: Place, directory: str) -> Failure:
     nearby = [file.removesuffix(".py") for file in _python_files(directory)]
     where = f"in {directory} or among the installed packages"
     return _no_app(f"There is no module {name!r} {where}.{near_miss(name, nearby)}", place)
+
+
+def _no_name(name: str, place: Place, directory: str) -> Failure:
+    """Python would look for what is there relative to another module, or nowhere."""
+    way_out = "Write MODULE:NAME, such as 'shop.main:app', or a file, such as 'path/to/app.py'."
+    nearby = [file.removesuffix(".py") for file in _python_files(directory)]
+    hint = near_miss(name.strip("."), nearby)
+    return _no_app(f"{place.target!r} names no module.{hint} {way_out}", place)
 
 
 def _broken(name: str, exc: Exception) -> Failure:

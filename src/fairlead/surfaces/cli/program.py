@@ -252,34 +252,41 @@ class Program:
         arguments: list[str],
         do: Do | None = None,
         more_flags: Sequence[str] = (),
+        *,
+        elsewhere: bool = False,
     ) -> int:
         """Read the arguments of an action and do what they ask for: call it, or what `do` does with them.
 
-        `more_flags` are those that were read before, for hints.
+        `more_flags` are those that were read before, for hints. The input may be `elsewhere`.
         """
         from fairlead.surfaces.cli.arguments import Arguments
         from fairlead.surfaces.cli.fields import Fields
+        from fairlead.surfaces.exposed import full_name
 
+        app = self.the_app()
+        # No version has an underscore.
+        command = full_name(app, action).replace("_", "-")
         fields = cache(lambda: Fields(action.input.json_schema))
         read = Arguments(arguments, fields, self.console, more_flags)
         if read.request.help:
             from fairlead.surfaces.cli.help import action_page
 
-            self.console.write(action_page(self.console, self.spelled, action, fields()))
+            self.console.write(action_page(self.console, self.spelled, action, fields(), command))
             return 0
         if read.request.schema:
             return self.write_json(action.input.json_schema)
         label = _Label(fields, read.request.whole)
         if read.issues:
-            return self._refuse(misuse(*read.issues), action.command_name, label)
+            if not elsewhere:
+                read.judge(action.input, repair=(action.preflight or app.preflight) == "repair")
+            return self._refuse(misuse(*read.issues), command, label)
         by_token = action.requires_confirmation == "token"
-        command = action.command_name if do is None else f"run {action.command_name}"
-        outcome = self.outcome(command, label, by_token=by_token)
+        outcome = self.outcome(command if do is None else f"run {command}", label, by_token=by_token)
         if do is None:
             from fairlead.surfaces.cli.call import call
 
             do = call
-        return do(self.the_app(), action, read.request, self.identity, outcome)
+        return do(app, action, read.request, self.identity, outcome)
 
     def find_action(self, name: str) -> Action[..., Any]:
         """The action that is called so here. Raises Failure when there is none."""
@@ -310,7 +317,8 @@ class Program:
         """Tell a failure of the command line itself: to people, and as an envelope where JSON is read."""
         from fairlead.surfaces.refusal import refusal
 
-        envelope = refusal(failure, SURFACE, self._app, command.replace("-", "_") or None)
+        name = command.partition("@")[0].replace("-", "_")
+        envelope = refusal(failure, SURFACE, self._app, name or None)
         return self.outcome(command, label).show(envelope)
 
     def outcome(self, command: str, label: Label | None = None, *, by_token: bool = False) -> Outcome:

@@ -9,6 +9,8 @@ from fairlead.failures import PIVOT, Kind
 from fairlead.surfaces.cli.console import DIM, RED, Console, harmless, harmless_line
 
 Label = Callable[[Iterable[str | int]], str]
+#: The codes of a result that does not fit, which no flag of the caller's can mend.
+_OF_OUTPUT = frozenset({PIVOT[Kind.invalid_output].action, PIVOT[Kind.unserializable].action})
 
 
 class Teller:
@@ -32,14 +34,11 @@ class Teller:
         console = self._console
         code = console.err(f"({error['code']})", DIM)
         console.say(f"{console.err('error:', RED)} {harmless(error['message'])} {code}")
+        label = _in_result if error["code"] in _OF_OUTPUT else self._label
         for issue in error["issues"]:
-            console.say(f"  {self._issue(issue)}")
+            console.say(f"  {_issue(issue, label)}")
         for hint in self._ways_out(error):
             console.say(hint)
-
-    def _issue(self, issue: Mapping[str, Any]) -> str:
-        where = self._label(issue["path"]) if issue["path"] else ""
-        return harmless(f"{where}: {issue['message']}" if where else issue["message"])
 
     def _ways_out(self, error: Mapping[str, Any]) -> Iterator[str]:
         code = error["code"]
@@ -78,6 +77,15 @@ class Teller:
             return
         yield f"To go ahead, answer at a terminal, or add --confirm={harmless(str(token))}"
         yield "The token is good in another process only if the app has a confirmation_secret."
+
+
+def _issue(issue: Mapping[str, Any], label: Label) -> str:
+    where = label(issue["path"]) if issue["path"] else ""
+    return harmless(f"{where}: {issue['message']}" if where else issue["message"])
+
+
+def _in_result(path: Iterable[str | int]) -> str:
+    return "result" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
 def _kind(error: Mapping[str, Any]) -> str | None:

@@ -52,11 +52,15 @@ def _trim(options: Options) -> int | None:
     return int(given)
 
 
+#: What a tool of the AI SDK has that only a program can use.
+_NO_DATA = ("parameters", "execute")
+
+
 def _as_data(definitions: Any) -> Any:
     if not isinstance(definitions, dict):
         return definitions
     return {
-        name: {key: value for key, value in each.items() if key != "execute"}
+        name: {key: value for key, value in each.items() if key not in _NO_DATA}
         for name, each in definitions.items()
     }
 

@@ -159,6 +159,7 @@ class Tools:
             return self._shapes.offer(list(defined.values()))
         for name, definition in defined.items():
             definition["metadata"] = self.metadata[name]
+            definition["parameters"] = self._tools[name].action.input
             definition["execute"] = partial(self._execute_here, self._tools[name])
         return defined
 
