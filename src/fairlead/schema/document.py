@@ -25,8 +25,11 @@ def document(core: Core, mode: Mode) -> dict[str, Any]:
     """The JSON Schema of a shape. Raises TypeError when JSON cannot describe it."""
     try:
         schema = _Generator().generate(core, mode)
-    except PydanticInvalidForJsonSchema as error:
-        raise TypeError(f"This shape has no JSON Schema: {str(error.message).splitlines()[0]}") from error
+    except Exception as error:  # types describe themselves, too, and whatever they raise is theirs
+        told = error.message if isinstance(error, PydanticInvalidForJsonSchema) else str(error)
+        raise TypeError(
+            f"This shape has no JSON Schema: {(told.splitlines() or ['it says not why'])[0]}"
+        ) from error
     return _inline(schema)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from fairlead import App, Context
 from fairlead.failures import Failure, Kind
@@ -316,12 +317,16 @@ async def test_an_exception_is_told_redacted_and_the_connection_lives(talk: Conn
     assert await client.ask("ping") == {}
 
 
+def _has_no_words(schema: dict[str, Any]) -> None:
+    raise ValueError("no words")
+
+
 async def test_an_action_that_cannot_be_described_is_named_and_the_server_lives(talk: Connect) -> None:
     app = App("broken")
 
     @app.action
-    async def broken(x: Callable[[], int]) -> None:
-        """Take what JSON cannot describe."""
+    async def broken(x: Annotated[str, Field(json_schema_extra=_has_no_words)]) -> None:
+        """Take what nobody can describe."""
 
     client = await talk(app)
     with pytest.raises(Exception, match="broken") as refused:
