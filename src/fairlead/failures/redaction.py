@@ -42,54 +42,11 @@ _LABELS = ("name", "key", "header", "variable")
 _TRAILING = ",.)]}!?:"
 # One of these is in every name and in the look of every secret, in small letters.
 _MARKS = (
-    *(
-        "pass",
-        "pwd",
-        "secret",
-        "cred",
-        "key",
-        "session",
-        "token",
-        "jwt",
-        "auth",
-        "cookie",
-        "sig",
-        "bearer",
-        "basic",
-    ),
-    *(
-        "@",
-        "-----begin",
-        "input_value",
-        "eyj",
-        "sk-",
-        "sk_",
-        "pk-",
-        "pk_",
-        "rk-",
-        "rk_",
-        "_pat_",
-        "_v1_",
-        "glpat",
-    ),
-    *(
-        "gho_",
-        "ghp_",
-        "ghr_",
-        "ghs_",
-        "ghu_",
-        "xox",
-        "xapp",
-        "akia",
-        "asia",
-        "agpa",
-        "aroa",
-        "aiza",
-        "npm_",
-        "pypi-",
-    ),
-    *("hf_", "oag_", "flk_", "whsec", "sg.", "ya29", "shp", "gls"),
-)
+    "pass", "pwd", "secret", "cred", "key", "session", "token", "jwt", "auth", "cookie", "sig", "bearer", "basic",
+    "@", "-----begin", "input_value", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "_pat_", "_v1_", "glpat",
+    "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "xox", "xapp", "akia", "asia", "agpa", "aroa", "aiza", "npm_", "pypi-",
+    "hf_", "oag_", "bak_", "flk_", "whsec", "sg.", "ya29", "shp", "gls",
+)  # fmt: skip
 
 
 class Redactor:
