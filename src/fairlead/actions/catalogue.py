@@ -108,10 +108,6 @@ class Catalogue:
     def names(self) -> list[str]:
         return list(self._latest)
 
-    def versions(self) -> list[AnyAction]:
-        """All that can be found, older versions of a name as well."""
-        return list(self._versions.values())
-
     def __iter__(self) -> Iterator[AnyAction]:
         return iter(self._latest.values())
 
