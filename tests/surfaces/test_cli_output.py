@@ -9,6 +9,7 @@ import pytest
 
 from fairlead import App, Context, Failure, Kind
 from fairlead._json import dumps
+from fairlead.failures.runtime import ConfigError, MaxTokens
 
 Cli = Callable[..., Any]
 
@@ -469,6 +470,33 @@ def test_a_crash_shows_no_traceback_and_says_how_to_see_it(cli: Cli) -> None:
     assert ran.code == 1
     assert "Traceback" not in ran.err
     assert "FAIRLEAD_DEBUG" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (ConfigError("no key"), "config_error"),
+        (Failure(Kind.misconfigured, "no package"), "config_error"),
+        (MaxTokens("too long"), "max_tokens"),
+    ],
+)
+def test_what_is_set_up_wrongly_or_used_up_is_told_by_its_own_code_and_not_as_a_crash(
+    cli: Cli, failure: Failure, code: str
+) -> None:
+    app = App("poor")
+
+    @app.action
+    async def ask() -> None:
+        """Ask."""
+        raise failure
+
+    ran = cli(app, "ask", "--output", "text")
+    assert f"({code})" in ran.err
+    assert f"errors {code}" in ran.err
+    assert "INTERNAL_ERROR" not in ran.err
+    assert "FAIRLEAD_DEBUG" not in ran.err
+    assert code in cli(app, "errors", code).out
+    assert cli(app, "ask").json["error"]["code"] == "INTERNAL_ERROR"
 
 
 @pytest.mark.parametrize("arguments", [["--nope", "x"], ["--kind"], ["stray"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -220,6 +221,18 @@ async def test_a_missing_key_names_where_to_set_it(speech: Any) -> None:
             await model.reply(HELLO)
     assert (server.asked, caught.value.kind) == ([], Kind.misconfigured)
     assert "ACME_KEY" in caught.value.message
+
+
+async def test_a_missing_library_is_told_by_its_package_before_a_key_is_asked_for(
+    speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "google.genai" if speech.kind == "google" else speech.kind
+    monkeypatch.setitem(sys.modules, module, None)
+    async with talking(speech, environ={}) as (model, _):
+        with pytest.raises(Failure) as caught:
+            await model.reply(HELLO)
+    assert caught.value.code == "config_error"
+    assert f"{module.replace('.', '-')}: pip install 'fairlead[models]'" in caught.value.message
 
 
 @both

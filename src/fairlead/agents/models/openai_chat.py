@@ -34,6 +34,8 @@ _NEWER: Final = ("openai", "azure")
 class OpenAIModel(RemoteModel):
     """A model behind an endpoint that speaks OpenAI's protocol."""
 
+    library = "openai"
+
     def _connect(self, key: Key, base_url: str | None) -> Any:
         import openai
 
