@@ -92,7 +92,8 @@ function drawIdentity() {
       : typeof user === "object"
         ? (user.id ?? user.name ?? "someone")
         : user;
-  who.replaceChildren(icon("person"), h("span", {}, `Acting as ${called}`));
+  who.title = `Acting as ${called}`;
+  who.replaceChildren(icon("person"), h("span", {}, who.title));
   who.classList.toggle("other", acting.as !== null);
 }
 
