@@ -173,7 +173,7 @@ class RemoteModel(Model):
             # Before the key: who has none yet need not look for one that is no use.
             await asyncio.to_thread(self._load)
         key = await self._source.get()
-        desk = Desk(self.provider.name, self.model, key, self._source)
+        desk = Desk(self.provider, self.model, key, self._source, self._environ)
         client = self._clients.get(loop)
         if client is None:
             base_url = self.provider.address(self._environ)
@@ -242,7 +242,7 @@ class RemoteModel(Model):
         if isinstance(exc, TimeoutError):
             return desk.late()
         if isinstance(exc, OSError) or type(exc).__module__.partition(".")[0] in _NETWORK:
-            return desk.lost(type(exc).__name__)
+            return desk.lost(exc)
         return desk.unreadable(f"reading it failed with {type(exc).__name__}")
 
     def _told(self, reply: Reply) -> Reply:
