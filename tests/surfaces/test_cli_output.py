@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from fairlead import App, Context, Failure, Kind
 from fairlead._json import dumps
 from fairlead.failures.runtime import ConfigError, MaxTokens
+from fairlead.surfaces.cli import Console
 
 Cli = Callable[..., Any]
 
@@ -543,3 +545,12 @@ def test_a_log_of_several_lines_stays_under_its_level(cli: Cli) -> None:
         ctx.logger.info("one\ntwo")
 
     assert cli(app, "talk", "-v").err == "info  one\n      two\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "wide"), [("60", 60), ("", 80), ("0", 80), ("-5", 80), ("x", 80), ("9" * 9, 80)]
+)
+def test_columns_says_how_wide_a_page_is(cli: Cli, columns: str, wide: int) -> None:
+    assert Console(io.StringIO(), io.StringIO(), io.StringIO(), {"COLUMNS": columns}).width == wide
+    page = cli(board(), "--help", env={"COLUMNS": columns}).out
+    assert wide - 25 < max(map(len, page.splitlines())) <= wide
