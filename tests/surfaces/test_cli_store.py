@@ -89,6 +89,14 @@ def test_a_backup_is_written_once_and_restored_with_force(
     assert elsewhere["tables"]["task_events"] == 3
 
 
+def test_one_row_is_told_as_one(cli: Cli, app: App, tmp_path: Path) -> None:
+    with open_store("Board", data=tmp_path / "data") as store:
+        store.write_now(lambda tx: tx.run(EVENT, number=1))
+    file = str(tmp_path / "backup.db")
+    assert "1 row was written" in cli(app, "store", "backup", file, "--data", str(tmp_path / "data")).err
+    assert "1 row was restored" in cli(app, "store", "restore", file, "--data", str(tmp_path / "new")).err
+
+
 def test_the_way_out_of_a_damaged_store_is_a_command_of_this_program_for_this_store(
     cli: Cli, app: App, data: Path, tmp_path: Path
 ) -> None:

@@ -223,9 +223,7 @@ function locked(error) {
       h(
         "p",
         { class: "soft" },
-        "The terminal that runs ",
-        h("code", {}, "fairlead dev"),
-        " shows the link. It works once; the browser remembers the rest.",
+        "The terminal in which the console was started shows the link. It works once; the browser remembers the rest.",
       ),
     ),
   );
