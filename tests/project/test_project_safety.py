@@ -363,7 +363,7 @@ def test_a_launcher_where_fairlead_is_not_says_what_it_needs(
     for name in ("cli.py", "mcp_stdio.py", "tea-shop.pyz"):
         done = execute([sys.executable, "-S", "-E", project / "dist" / "fairlead" / name], project)
         assert done.returncode == 1
-        assert "pip install fairlead" in done.stderr
+        assert "pip install /path/to/fairlead" in done.stderr
         assert "Traceback" not in done.stderr
 
 
