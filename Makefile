@@ -31,10 +31,11 @@ $(READY): pyproject.toml | $(BIN)/python
 	@$(PIP) --editable '.[dev]'
 	@touch $(TOUR) $@
 
-# What the tour and the tutorial need is a tenth of what the tests do.
+# What the tour and the tutorial need is a tenth of what the tests do. Whoever writes the tutorial's tests inside the
+# checkout runs them by the options in pyproject.toml, which want pytest-timeout and hypothesis.
 $(TOUR): pyproject.toml | $(BIN)/python
 	@echo "Setting up $(VENV). This takes a minute, once." >&2
-	@$(PIP) --editable '.[plugins,serve]' pytest pytest-asyncio
+	@$(PIP) --editable '.[plugins,serve]' pytest pytest-asyncio pytest-timeout hypothesis
 	@touch $@
 
 # The tour compiles a plugin: where the system has no C compiler, one comes as a package.

@@ -25,7 +25,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 EXAMPLES = sorted((DOCS / "examples").rglob("*.py"))
-SOURCES = [path.read_text(encoding="utf-8") for path in [*EXAMPLES, *(ROOT / "examples").rglob("*.py")]]
+SOURCES = {
+    path: path.read_text(encoding="utf-8") for path in [*EXAMPLES, *sorted((ROOT / "examples").rglob("*.py"))]
+}
 
 
 class Block(NamedTuple):
@@ -113,7 +115,19 @@ def run_on_terminal(line: str, folder: Path, **environment: str) -> tuple[int, s
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=relative)
 def test_python_on_a_page_is_part_of_a_file(page: Path) -> None:
     for block in blocks(page, "python"):
-        assert any(block.text.strip() in source for source in SOURCES), block.text
+        assert any(block.text.strip() in source for source in SOURCES.values()), block.text
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=relative)
+def test_python_that_imports_nothing_comes_with_the_file_that_does(page: Path) -> None:
+    shown = re.sub(r"<!--.*?-->", "", read(page), flags=re.DOTALL)
+    for block in blocks(page, "python"):
+        if re.search(r"^\s*(from|import) ", block.text, re.MULTILINE):
+            continue
+        files = [path for path, source in SOURCES.items() if block.text.strip() in source]
+        # A page may name the one folder that all its files are in.
+        told = {place for each in files for place in (relative(each), f"{relative(each.parent)}/`")}
+        assert any(place in shown for place in told), block.text
 
 
 def test_examples_use_public_names_only() -> None:

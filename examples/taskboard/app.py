@@ -201,7 +201,7 @@ def written(request: Request) -> str | ToolCall:
     prompt = next(each.content for each in reversed(request.messages) if each.role == "user")
     meant = max(answer["result"], key=lambda task: in_common(task["title"], prompt), default=None)
     if meant is None or not in_common(meant["title"], prompt):
-        return f"No title of the {len(answer['result'])} open tasks has words of what you said."
+        return "No title of an open task has words of what you said."
     return call("complete_task", id=meant["id"])
 
 

@@ -355,6 +355,15 @@ def test_run_of_one_that_is_not_loaded_says_why_and_the_way_out(
     assert "fairlead plugin retry" in ran.err
 
 
+def test_run_without_the_packages_for_it_names_the_extra(
+    plugin: Plugin, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    ran = plugin("run", str(library), "work")
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1), ran.err
+    assert "pip install 'fairlead[plugins]'" in ran.err
+
+
 def test_doctor_tells_each_thing_once_and_how_it_is_mended(
     plugin: Plugin, library: Path, layout: Layout
 ) -> None:

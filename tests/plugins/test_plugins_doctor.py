@@ -131,6 +131,14 @@ def test_a_machine_that_cannot_encrypt_databases_is_told_of(
     assert "PLUGIN_DATABASE_PLAIN" in [each.code for each in diagnose(layout)]
 
 
+def test_a_machine_that_lacks_what_runs_plugins_is_told_of(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "find_spec", lambda name: None)
+    [missing] = [each for each in diagnose(layout) if each.code == "PLUGIN_PACKAGE_MISSING"]
+    assert missing.way_out == "pip install 'fairlead[plugins]'"
+
+
 def project_codes(report: dict[str, Any]) -> list[str]:
     return [check["code"] for check in report["checks"] if check["code"].startswith("PLUGIN_")]
 

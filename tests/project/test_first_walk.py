@@ -59,6 +59,27 @@ def test_the_tutorial_can_be_copied_into_an_empty_folder(install: Install, empty
     assert walk(DOCS / "tutorial.md", empty, programs) >= 15
 
 
+@pytest.mark.timeout(180)
+def test_the_environment_of_the_tour_runs_the_tutorial_s_tests_in_the_checkout_too(
+    install: Install, empty: Path
+) -> None:
+    [told] = re.findall(r"--editable '\.(\[.+\])' (pytest .+)$", read(ROOT / "Makefile"), re.MULTILINE)
+    extras, packages = told
+    programs = install("fairlead", f"fairlead{extras}", *packages.split())
+    # The checkout, for what pytest makes of it.
+    (empty / "pyproject.toml").write_text(read(ROOT / "pyproject.toml"))
+    (empty / "tests").mkdir()
+    for name, text in written(DOCS / "tutorial.md"):
+        (empty / name).write_text(text)
+    tests = [each for each in commands(DOCS / "tutorial.md") if "pytest" in each.line]
+    for command in tests:
+        exit_code, printed = run_on_terminal(
+            command.line, empty, PATH=f"{programs}{os.pathsep}/usr/bin", HOME=str(empty)
+        )
+        assert exit_code == command.exit_code == 0, printed
+    assert len(tests) == 2
+
+
 def test_the_readme_can_be_copied_into_an_empty_folder(install: Install, empty: Path) -> None:
     programs = install("fairlead", "fairlead", by="pip")
     [example] = re.findall(r"^```python\n(.*?)^```", read(ROOT / "README.md"), re.MULTILINE | re.DOTALL)

@@ -62,6 +62,15 @@ def test_a_new_project_is_named_throughout(tmp_path: Path) -> None:
         assert not [word for word in ("my-app", "my_app", "MY_APP", "MyApp") if word in text]
 
 
+def test_a_readme_has_fairlead_installed_by_a_path(tmp_path: Path) -> None:
+    """Its environment is new, and by the name alone pip would fetch another project."""
+    for template in TEMPLATES:
+        init_project(tmp_path / template, template=template, name="tea")
+        page = (tmp_path / template / "README.md").read_text()
+        assert "python -m venv" in page
+        assert "pip install /path/to/fairlead " in page
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_new_project_runs_and_passes_its_own_tests(
     template: str, tmp_path: Path, install: Callable[..., Path]

@@ -33,6 +33,24 @@ if os.geteuid() == 0:
             sys.exit(77)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+#: A disk that takes no changes, seen by this process and those that it starts.
+UNCHANGEABLE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+if libc.unshare(0x20000) or libc.mount(b"none", b"/", None, 0x44000, None):
+    sys.exit(77)
+if libc.mount(b"tmpfs", os.fsencode(sys.argv[1]), b"tmpfs", 1, None):
+    sys.exit(77)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def plainly(execute: Fairlead, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    start = [sys.executable, "-c", PLAINLY, sys.executable, "-B", "-m", "fairlead"]
+    done = execute([*start, *arguments], cwd)
+    if done.returncode == 77:
+        pytest.skip("privileges cannot be dropped here")
+    return done
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -79,13 +97,58 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_written(
     (project / "out" / "site").chmod(0o555)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        start = [sys.executable, "-c", PLAINLY, sys.executable, "-B", "-m", "fairlead"]
-        done = execute([*start, *arguments], project)
-        if done.returncode == 77:
-            pytest.skip("privileges cannot be dropped here")
-        return done
+        return plainly(execute, project, *arguments)
 
     assert "cannot be written: Permission denied. Nothing was written." in refused(run, project, *arguments)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="privileges are dropped the Linux way")
+@pytest.mark.parametrize(
+    ("cwd", "arguments"),
+    [
+        ("read-only", ("mcp", "add", "files", "--", "true")),
+        (".", ("client", "ts", "--out", "read-only/client.ts")),
+        (".", ("client", "ts", "--out", "shut/client.ts")),
+        (".", ("keys", "new", "ci", "--file", "read-only/keys.json")),
+        (".", ("keys", "new", "ci", "--file", "shut/keys.json")),
+        (".", ("store", "restore", "unreadable.db")),
+    ],
+)
+def test_a_file_that_cannot_be_read_or_written_is_told_on_one_line_and_as_that(
+    project: Path, execute: Fairlead, cwd: str, arguments: tuple[str, ...]
+) -> None:
+    (project / "unreadable.db").write_bytes(b"SQLite format 3\0")
+    (project / "unreadable.db").chmod(0)
+    # In a shut folder a draft cannot even be looked for, as on a disk that takes no changes.
+    for name, mode in (("read-only", 0o555), ("shut", 0o444)):
+        (project / name).mkdir()
+        (project / name).chmod(mode)
+    done = plainly(execute, project / cwd, *arguments)
+    for name in ("read-only", "shut"):
+        (project / name).chmod(0o755)
+        assert list((project / name).iterdir()) == []
+    said = done.stderr.splitlines()[0]
+    assert done.returncode == 1, done.stderr
+    assert said.startswith("error: ")
+    assert "Permission denied" in said
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a disk is mounted the Linux way")
+@pytest.mark.parametrize(
+    "arguments",
+    [("client", "ts", "--out", "disk/client.ts"), ("keys", "new", "ci", "--file", "disk/keys.json")],
+)
+def test_a_disk_that_takes_no_changes_is_told_as_that(
+    project: Path, execute: Fairlead, arguments: tuple[str, ...]
+) -> None:
+    (project / "disk").mkdir()
+    start = [sys.executable, "-c", UNCHANGEABLE, "disk", sys.executable, "-B", "-m", "fairlead"]
+    done = execute([*start, *arguments], project)
+    if done.returncode == 77:
+        pytest.skip("nothing can be mounted here")
+    assert done.returncode == 1, done.stderr
+    assert "Read-only file system" in done.stderr.splitlines()[0]
 
 
 def test_two_builds_into_one_folder_leave_the_whole_of_one(project: Path) -> None:
@@ -300,7 +363,7 @@ def test_a_launcher_where_fairlead_is_not_says_what_it_needs(
     for name in ("cli.py", "mcp_stdio.py", "tea-shop.pyz"):
         done = execute([sys.executable, "-S", "-E", project / "dist" / "fairlead" / name], project)
         assert done.returncode == 1
-        assert "pip install fairlead" in done.stderr
+        assert "pip install /path/to/fairlead" in done.stderr
         assert "Traceback" not in done.stderr
 
 

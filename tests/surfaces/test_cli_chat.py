@@ -225,6 +225,14 @@ def test_commands_are_listed(chat: Cli) -> None:
     assert [name for name in words.split() if f"/{name}" not in said] == []
 
 
+def test_commands_are_listed_in_whole_words_as_wide_as_the_terminal_is(chat: Cli) -> None:
+    wide = chat("/help", env={"NO_COLOR": "1"}).err
+    narrow = chat("/help", env={"NO_COLOR": "1", "COLUMNS": "44"}).err
+    listed = narrow[narrow.index("Commands:") :].splitlines()
+    assert max(map(len, listed)) <= 44
+    assert narrow[narrow.index("Commands:") :].split() == wide[wide.index("Commands:") :].split()
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from fairlead import Action, App, Context, Failure, Kind, s
 from fairlead._json import dumps
+from fairlead.failures.runtime import ConfigError, MaxTokens
+from fairlead.surfaces.cli import Console
 
 Cli = Callable[..., Any]
 
@@ -482,6 +485,33 @@ def test_a_crash_shows_no_traceback_and_says_how_to_see_it(cli: Cli) -> None:
     assert "FAIRLEAD_DEBUG" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (ConfigError("no key"), "config_error"),
+        (Failure(Kind.misconfigured, "no package"), "config_error"),
+        (MaxTokens("too long"), "max_tokens"),
+    ],
+)
+def test_what_is_set_up_wrongly_or_used_up_is_told_by_its_own_code_and_not_as_a_crash(
+    cli: Cli, failure: Failure, code: str
+) -> None:
+    app = App("poor")
+
+    @app.action
+    async def ask() -> None:
+        """Ask."""
+        raise failure
+
+    ran = cli(app, "ask", "--output", "text")
+    assert f"({code})" in ran.err
+    assert f"errors {code}" in ran.err
+    assert "INTERNAL_ERROR" not in ran.err
+    assert "FAIRLEAD_DEBUG" not in ran.err
+    assert code in cli(app, "errors", code).out
+    assert cli(app, "ask").json["error"]["code"] == "INTERNAL_ERROR"
+
+
 @pytest.mark.parametrize("arguments", [["--nope", "x"], ["--kind"], ["stray"]])
 @pytest.mark.parametrize("form", [["--output", "text"], ["--output=table"]])
 def test_a_refused_command_line_keeps_to_the_form_that_was_asked_for(
@@ -526,3 +556,12 @@ def test_a_log_of_several_lines_stays_under_its_level(cli: Cli) -> None:
         ctx.logger.info("one\ntwo")
 
     assert cli(app, "talk", "-v").err == "info  one\n      two\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "wide"), [("60", 60), ("", 80), ("0", 80), ("-5", 80), ("x", 80), ("9" * 9, 80)]
+)
+def test_columns_says_how_wide_a_page_is(cli: Cli, columns: str, wide: int) -> None:
+    assert Console(io.StringIO(), io.StringIO(), io.StringIO(), {"COLUMNS": columns}).width == wide
+    page = cli(board(), "--help", env={"COLUMNS": columns}).out
+    assert wide - 25 < max(map(len, page.splitlines())) <= wide

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead import App
+from fairlead import App, Failure
 from fairlead.store import Statement, open_store
 from fairlead.surfaces.cli.store import size
 
@@ -85,6 +87,38 @@ def test_a_backup_is_written_once_and_restored_with_force(
     assert "3 rows were restored" in restored.err
     elsewhere = cli(app, "store", "restore", file, "--data", str(tmp_path / "new"), "--json").json
     assert elsewhere["tables"]["task_events"] == 3
+
+
+def test_one_row_is_told_as_one(cli: Cli, app: App, tmp_path: Path) -> None:
+    with open_store("Board", data=tmp_path / "data") as store:
+        store.write_now(lambda tx: tx.run(EVENT, number=1))
+    file = str(tmp_path / "backup.db")
+    assert "1 row was written" in cli(app, "store", "backup", file, "--data", str(tmp_path / "data")).err
+    assert "1 row was restored" in cli(app, "store", "restore", file, "--data", str(tmp_path / "new")).err
+
+
+def test_the_way_out_of_a_damaged_store_is_a_command_of_this_program_for_this_store(
+    cli: Cli, app: App, data: Path, tmp_path: Path
+) -> None:
+    file, where = str(tmp_path / "backup.db"), ("--data", str(data))
+    assert cli(app, "store", "backup", file, *where).code == 0
+    (data / "board.db").write_bytes(b"something else " * 1000)
+    damaged = cli(app, "store", "status", *where)
+    way_out = re.search(r"Restore a backup: (.+) \(", damaged.err)
+    assert damaged.code == 1
+    assert way_out is not None
+    program, *arguments = shlex.split(way_out[1].replace("FILE", file))
+    assert program == "Board"
+    assert cli(app, *arguments).code == 0
+    assert cli(app, "store", "status", *where).json["rows"]["task_events"] == 3
+
+
+def test_outside_a_program_the_way_out_names_the_store(tmp_path: Path) -> None:
+    (tmp_path / "own.db").write_bytes(b"something else " * 1000)
+    url = f"sqlite:///{tmp_path}/own.db"
+    with pytest.raises(Failure) as caught:
+        open_store(url=url)
+    assert f"FAIRLEAD_DATABASE_URL={url} fairlead store restore FILE --force" in caught.value.message
 
 
 def test_a_store_moves_to_postgresql(cli: Cli, app: App, data: Path, postgres_url: str) -> None:

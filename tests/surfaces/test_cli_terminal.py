@@ -194,6 +194,27 @@ def test_text_from_a_pipe_is_utf_8_whatever_the_locale(program: Program, encodin
         assert (done.returncode, told in done.stdout.decode()) == (code, True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere arguments are text")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--text", "Grüße"], "Grüße"),
+        (["--text", "@@Grüße"], "@Grüße"),
+        (["--json", '{"text": "Grüße"}'], "Grüße"),
+        (["--text", b"\xff\xfe"], None),
+    ],
+)
+def test_an_argument_is_utf_8_where_the_locale_knows_ascii_alone(
+    program: Program, arguments: list[Any], told: str | None
+) -> None:
+    source = "@app.action\nasync def echo(text: str) -> str:\n    'Echo.'\n    return text\n"
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, str(program(source)), "echo", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert json.loads(done.stdout).get("data") == told
+    assert done.returncode == (0 if told else 2)
+
+
 FULL = Path("/dev/full")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -218,3 +219,30 @@ def test_another_program_can_hold_a_conversation(program: Any, spawn: Any) -> No
         assert json.loads(process.stdout.readline())["data"] == number + 1
     process.stdin.close()
     assert process.wait(timeout=20) == 0
+
+
+def test_what_the_json_command_reads_at_once_may_be_many_lines_and_parts_of_them(
+    program: Any, spawn: Any
+) -> None:
+    path = program("@app.action\nasync def echo(text: str) -> int:\n    'Echo.'\n    return len(text)\n")
+    texts = ["", "a" * 200_000, "é" * 100_000, "b"]
+    calls = [json.dumps({"action": "echo", "input": {"text": text}}, ensure_ascii=False) for text in texts]
+    out, _ = spawn(path, "json").communicate("\n".join(calls), timeout=20)
+    assert [json.loads(line)["data"] for line in out.splitlines()] == [len(text) for text in texts]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("begun", ["", '{"action": '])
+def test_a_signal_ends_the_json_command_quietly_while_it_waits_for_a_line(
+    program: Any, spawn: Any, number: int, code: int, begun: str
+) -> None:
+    # Only an interpreter that ends for itself shows whether it can.
+    process = spawn(
+        program("@app.action\nasync def one() -> int:\n    'One.'\n    return 1\n"), "json", cold=True
+    )
+    process.stdin.write('{"action": "one"}\n' + begun)
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["data"] == 1
+    process.send_signal(number)
+    assert process.wait(timeout=20) == code
+    assert process.stderr.read() == ""

@@ -240,6 +240,20 @@ async def test_a_command_that_is_not_there_is_a_transport_error_that_names_it() 
     await server.close()
 
 
+async def test_a_missing_sdk_is_no_fault_of_the_server_and_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = McpServer("bench", [sys.executable, "-c", ""])
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "mcp", None)
+        with pytest.raises(codes.ConfigError, match=r"pip install 'fairlead\[mcp\]'") as caught:
+            await server.connect()
+    assert not caught.value.retryable
+    with pytest.raises(codes.McpTransportError):  # installed meanwhile, it is asked
+        await server.connect()
+    await server.close()
+
+
 async def test_a_program_that_is_no_server_is_told_with_what_it_wrote() -> None:
     program = "import sys; sys.stderr.write('no licence\\n'); sys.exit(3)"
     server = McpServer("other", [sys.executable, "-c", program])

@@ -79,6 +79,13 @@ def _machine(layout: Layout) -> Iterator[Finding]:
     level: Level = "info" if fence.kind != "limits" else "warning"
     way_out = None if level == "info" else "Use a newer kernel, or install bubblewrap."
     yield Finding(level, "PLUGIN_FENCE", fence.sentence(), way_out)
+    if find_spec("jsonschema_rs") is None:
+        yield Finding(
+            "warning",
+            "PLUGIN_PACKAGE_MISSING",
+            "Plugins cannot be run here: jsonschema-rs is missing, which checks what their tools are given.",
+            "pip install 'fairlead[plugins]'",
+        )
     if find_spec("sqlcipher3") is None:
         yield Finding(
             "warning",

@@ -86,10 +86,11 @@ def client(product: Product, _: Path) -> Iterator[File]:
 def container(product: Product, _: Path) -> Iterator[File]:
     wheel = f"{product.distribution}-*-py3-none-any.whl"
     lines = [
-        f"# Build the wheel first: fairlead package. Then: podman build -t {product.slug} .",
+        "# Put two wheels here first: fairlead package, and Fairlead's own: pip wheel --no-deps /path/to/fairlead",
+        f"# Then: podman build -t {product.slug} .",
         "FROM docker.io/library/python:3.13-slim",
-        f"COPY {wheel} /tmp/",
-        f"RUN pip install --no-cache-dir /tmp/{wheel} 'fairlead[serve]' && rm /tmp/*.whl",
+        f"COPY {wheel} fairlead-*-py3-none-any.whl /tmp/",
+        f'RUN pip install --no-cache-dir "$(echo /tmp/fairlead-*.whl)[serve]" /tmp/{wheel} && rm /tmp/*.whl',
         "USER nobody",
         "EXPOSE 8000",
         "# Give it keys: -v ./fairlead-keys.json:/keys.json:ro",
@@ -135,7 +136,7 @@ def files_of(product: Product, targets: list[str], folder: Path) -> list[File]:
 
 
 _NEEDS: Final = """if find_spec("fairlead") is None:
-    sys.exit(f"{sys.executable} has no Fairlead, which this needs. Install it: pip install fairlead")
+    sys.exit(f"{sys.executable} has no Fairlead, which this needs. Install it: pip install /path/to/fairlead")
 """
 
 

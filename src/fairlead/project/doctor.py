@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure
+from fairlead.failures.typed import command
 from fairlead.project.bundle import shareable
 from fairlead.project.config import (
     Config,
@@ -247,14 +248,15 @@ class _Project:
                 if not missing and not os.environ.get(VARIABLE):
                     unheard = store.read_now(lambda tx: is_carried(tx, time.time()))
         except Failure as failure:
-            way_out = "`fairlead store status` looks again; FAIRLEAD_DATABASE_URL and FAIRLEAD_DATA choose the store."
+            again = command("store status")
+            way_out = f"`{again}` looks again; FAIRLEAD_DATABASE_URL and FAIRLEAD_DATA choose the store."
             yield Check("warning", "STORE_UNUSABLE", failure.message, way_out)
             return
         if missing:
             message = (
                 f"The store {store.name} has tables of an older version; they are changed at the next use."
             )
-            yield Check("info", "STORE_OLD", message, "`fairlead store migrate` does it now.")
+            yield Check("info", "STORE_OLD", message, f"`{command('store migrate')}` does it now.")
         else:
             yield Check("info", "STORE_FOUND", f"The store {store.name} can be reached and is up to date.")
         if unheard:

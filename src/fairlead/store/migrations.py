@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.failures import Failure, Kind, StoreFailure
+from fairlead.failures.typed import command
 from fairlead.store.statements import Statement
 from fairlead.store.store import Store, Tx
 
@@ -166,10 +167,11 @@ def version(tx: Tx) -> int:
 def _missing(tx: Tx, store: Store) -> list[Migration]:
     done, known = version(tx), migrations()
     if done > known[-1].number:
+        url = f"sqlite:///{store.name}" if store.kind == "sqlite" else ""
         raise StoreFailure(
             Kind.misconfigured,
             f"The store {store.name} has tables of version {done}; this Fairlead knows {known[-1].number}. "
             "Update Fairlead, choose another store, or have the newer Fairlead go back: "
-            f"fairlead store migrate --to {known[-1].number}",
+            f"{command(f'store migrate --to {known[-1].number}', url)}",
         )
     return [each for each in known if each.number > done]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fairlead.failures import Failure, Kind, StoreFailure
+from fairlead.failures.typed import command
 
-#: By SQLSTATE, or its class of two letters: kind, what happened, what to do.
+#: By SQLSTATE, or its class of two letters: kind, what happened, what to do. A command in braces is spelled as one
+#: types it in this program.
 _WORDS: Final[dict[str, tuple[Kind, str, str]]] = {
     "22": (Kind.invalid_input, "cannot keep a value", "Correct the value."),
     "23": (Kind.conflict, "holds something that rules this out", "Look at what is there."),
@@ -27,7 +30,7 @@ _WORDS: Final[dict[str, tuple[Kind, str, str]]] = {
         "does not allow this user to",
         "Grant the user CREATE and USAGE on the schema.",
     ),
-    "42P01": (Kind.misconfigured, "lacks a table", "Bring it up to date: fairlead store migrate"),
+    "42P01": (Kind.misconfigured, "lacks a table", "Bring it up to date: {store migrate}"),
     "53100": (Kind.unavailable, "has no room on its disk. Nothing was changed", "Make room and try again."),
     "53300": (
         Kind.unavailable,
@@ -38,7 +41,7 @@ _WORDS: Final[dict[str, tuple[Kind, str, str]]] = {
     "55P03": (Kind.unavailable, "is locked: another process has been changing the same rows", "Try again."),
     "57014": (Kind.unavailable, "was told to stop, or took longer than it may", "Try again."),
     "58": (Kind.unavailable, "has a disk that fails", "Look at the server's log."),
-    "XX001": (Kind.misconfigured, "is damaged", "Restore a backup: fairlead store restore FILE"),
+    "XX001": (Kind.misconfigured, "is damaged", "Restore a backup: {store restore FILE --force}"),
     "XX002": (Kind.misconfigured, "has a damaged index", "Run REINDEX, or restore a backup."),
 }
 #: libpq gives no SQLSTATE for a connection that was refused, only the server's words. The first that fits counts.
@@ -66,6 +69,7 @@ def statement_failure(state: str, error: Exception, name: str) -> Failure:
             Kind.internal, f"The store {name} failed: {error} (SQLSTATE {state})", cause=error
         )
     kind, happened, way_out = found
+    way_out = re.sub(r"\{(.+)\}", lambda found: command(found[1]), way_out)
     again = 1 if kind is Kind.unavailable else None
     return StoreFailure(
         kind, f"The store {name} {happened}: {_plain(error)}. {way_out}", cause=error, retry_after=again

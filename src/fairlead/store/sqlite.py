@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, ClassVar, Final, TypeVar
 
 from fairlead.failures import Failure, Kind, StoreFailure
+from fairlead.failures.typed import command
 from fairlead.store.statements import Statement
 from fairlead.store.store import ONE, Outlet, Row, Single, Store, Work, fail, told_by
 
@@ -422,10 +423,9 @@ def told(error: sqlite3.Error, name: str, patience: float = PATIENCE) -> Failure
                 Kind.misconfigured, f"{words}permissions, or choose another with FAIRLEAD_DATA.", cause=error
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            words = f"The store {name} is damaged or is no database: {error}. Restore a backup: "
-            return StoreFailure(
-                Kind.misconfigured, f"{words}fairlead store restore FILE --force", cause=error
-            )
+            way_out = command("store restore FILE --force", f"sqlite:///{name}")
+            words = f"The store {name} is damaged or is no database: {error}. Restore a backup: {way_out}"
+            return StoreFailure(Kind.misconfigured, words, cause=error)
         case sqlite3.SQLITE_IOERR:
             words = f"The disk of the store {name} failed: {error}. Nothing was changed; look at the disk and its room."
             return StoreFailure(Kind.unavailable, words, cause=error)
@@ -433,7 +433,8 @@ def told(error: sqlite3.Error, name: str, patience: float = PATIENCE) -> Failure
             words = f"The store {name} holds something that rules this out: {error}. Look at what is there."
             return StoreFailure(Kind.conflict, words, cause=error)
     if "no such table" in str(error):
-        words = f"The store {name} lacks a table: {error}. Bring it up to date: fairlead store migrate"
+        way_out = command("store migrate", f"sqlite:///{name}")
+        words = f"The store {name} lacks a table: {error}. Bring it up to date: {way_out}"
         return StoreFailure(Kind.misconfigured, words, cause=error)
     return StoreFailure(Kind.internal, f"The store {name} failed: {error}", cause=error)
 

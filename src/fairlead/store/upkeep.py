@@ -126,10 +126,14 @@ def _sound(target: Store | Path | str, replace: bool) -> Iterator[Store]:
 
 
 def _check(file: Path) -> None:
-    if not file.is_file():
-        raise Failure(Kind.not_found, f"There is no file {str(file)!r} to restore.")
-    with file.open("rb") as opened:
-        magic = opened.read(16)
+    try:
+        if not file.is_file():
+            raise Failure(Kind.not_found, f"There is no file {str(file)!r} to restore.")
+        with file.open("rb") as opened:
+            magic = opened.read(16)
+    except OSError as exc:
+        words = f"{str(file)!r} cannot be read: {exc.strerror}. Look at its permissions, or choose another."
+        raise Failure(Kind.misconfigured, words, cause=exc) from exc
     if magic != b"SQLite format 3\x00" or not _is_sound(file):
         words = f"{str(file)!r} is no backup, or is damaged. Nothing was changed; choose another."
         raise Failure(Kind.invalid_input, words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -28,6 +29,7 @@ from fairlead.agents.models import (
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
 from model_servers import SPEECHES, Answer, HangUp, ModelServer, Said, Silence, Streamed
+from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
 HELLO = Request([Message("system", "Be kind."), Message("user", "Hello")])
@@ -222,11 +224,49 @@ async def test_a_missing_key_names_where_to_set_it(speech: Any) -> None:
     assert "ACME_KEY" in caught.value.message
 
 
+async def test_a_missing_library_is_told_by_its_package_before_a_key_is_asked_for(
+    speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "google.genai" if speech.kind == "google" else speech.kind
+    monkeypatch.setitem(sys.modules, module, None)
+    async with talking(speech, environ={}) as (model, _):
+        with pytest.raises(Failure) as caught:
+            await model.reply(HELLO)
+    assert caught.value.code == "config_error"
+    assert f"{module.replace('.', '-')}: pip install 'fairlead[models]'" in caught.value.message
+
+
 @both
 async def test_a_connection_that_breaks_before_the_answer_is_made_again(speech: Any, ask: Asking) -> None:
     async with talking(speech, HangUp(), answer(speech, ask, Said("Good day."))) as (model, server):
         assert (await ask(model, HELLO)).text == "Good day."
     assert len(server.asked) == 2
+
+
+@both
+async def test_an_address_where_nobody_listens_is_named_with_what_to_do(speech: Any, ask: Asking) -> None:
+    port = free_port()
+    url = f"http://me:hunter2@127.0.0.1:{port}/v1?token=hunter2"
+    acme = {"kind": speech.kind, "base_url": url, "api_key_env": "ACME_KEY"}
+    retries = Retries(pause=Pauses(), chance=lambda: 0.0)
+    models = Models(providers={"acme": acme}, retries=retries, environ={"ACME_KEY": KEY})
+    with pytest.raises(ApiError) as caught:
+        await ask(models.resolve("acme/m-1"), HELLO)
+    await models.close()
+    message = caught.value.message
+    assert caught.value.kind is Kind.unavailable
+    assert f"http://127.0.0.1:{port} failed: nothing listens there. Start it, or" in message
+    assert "hunter2" not in message
+
+
+async def test_what_sets_the_address_of_a_server_on_this_machine_is_named() -> None:
+    models = Models(
+        environ={"OLLAMA_HOST": f"127.0.0.1:{free_port()}"},
+        retries=Retries(pause=Pauses(), chance=lambda: 0.0),
+    )
+    with pytest.raises(ApiError, match=r"Start it, or set OLLAMA_HOST to where it is\."):
+        await models.resolve("ollama/some").reply(HELLO)
+    await models.close()
 
 
 @both

@@ -296,6 +296,21 @@ def test_a_port_that_is_taken_is_said(cli: Callable[..., Any]) -> None:
     assert "--port 0" in ran.err
 
 
+def test_a_port_of_the_console_that_is_taken_is_said_with_the_option_that_is_the_console_s(
+    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.py").write_text("from fairlead import App\n\napp = App('small')\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        wanted = f"--console={other.getsockname()[1]}"
+        ran = cli(None, "--app", "small.py", "serve", "--port", "0", wanted)
+    assert ran.code == 5
+    assert "--console=0" in ran.err
+    assert "--port" not in ran.err
+
+
 def test_what_is_missing_is_named(cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = cli(App("small"), "dev")

@@ -765,6 +765,22 @@ def test_a_narrow_screen_has_everything_and_scrolls_one_way(visit: Visit) -> Non
         page.set_viewport_size({"width": 1280, "height": 860})
 
 
+def test_the_page_never_scrolls_sideways_with_all_that_the_bar_can_hold(visit: Visit) -> None:
+    page = visit("everything")
+    name = "somebody with a name that is longer than most"
+    # An app may have pipelines, plugins, insights and a gateway at once.
+    page.evaluate("document.querySelectorAll('.bar-link, .who').forEach((link) => (link.hidden = false))")
+    page.evaluate("(name) => (document.querySelector('.who span').textContent = `Acting as ${name}`)", name)
+    try:
+        for width in (320, 360, 700, 760, 761, 768, 834, 868, 900, 1000, 1080, 1081, 1280):
+            page.set_viewport_size({"width": width, "height": 700})
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, width
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 860})
+        page.reload()
+
+
 def test_the_page_needs_nothing_from_elsewhere(visit: Visit, console: Any) -> None:
     asked: list[str] = []
     page = visit("echo")

@@ -36,6 +36,8 @@ _THOUGHTS: Final = ("thinking", "redacted_thinking")
 class AnthropicModel(RemoteModel):
     """A model of Anthropic, or behind an endpoint that speaks its protocol."""
 
+    library = "anthropic"
+
     def _connect(self, key: Key, base_url: str | None) -> Any:
         import anthropic
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import email.utils
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 from fairlead.agents.models.keys import Key, KeySource
+from fairlead.agents.models.providers import Provider
 from fairlead.agents.models.retrying import Fault
 from fairlead.failures import Kind
 from fairlead.failures.runtime import ApiError, ConfigError
@@ -25,10 +28,14 @@ _OVERFLOW: Final = (
 
 
 class Desk:
-    """Whose faults they are: the provider, the model, and the key that must not show."""
+    """Whose faults they are: the provider and where it is, the model, and the key that must not show."""
 
-    def __init__(self, provider: str, model: str, key: Key, source: KeySource) -> None:
-        self.provider = provider
+    def __init__(
+        self, whose: Provider, model: str, key: Key, source: KeySource, environ: Mapping[str, str]
+    ) -> None:
+        self.provider = whose.name
+        self._whose = whose
+        self._environ = environ
         self.model = model
         self.key = key
         self.source = source
@@ -53,15 +60,32 @@ class Desk:
         spent = status == 429 and "insufficient_quota" in said
         return Fault(failure, again=status in _AGAIN and not spent, wait=wait)
 
-    def lost(self, what: str, *, again: bool = True) -> Fault:
-        """No connection, or no longer one."""
-        message = f"The connection to {self.provider} failed: {self.key.hide(what)}"
+    def lost(self, exc: BaseException) -> Fault:
+        """No connection, or no longer one. Nothing of the exception shows but what kind it is."""
+        causes = list(_causes(exc))
+        reason, way_out = type(exc.__cause__ or exc).__name__, ""
+        if any(isinstance(each, ConnectionRefusedError) for each in causes):
+            reason, way_out = "nothing listens there", f" {self._elsewhere('Start it')}"
+        elif any(isinstance(each, socket.gaierror) for each in causes):
+            reason = "the name of the machine is not known here"
+            way_out = f" {self._elsewhere('Look at the network')}"
+        message = f"The connection to {self.provider}{self._where()} failed: {reason}.{way_out}"
         return Fault(
-            ApiError(
-                Kind.unavailable, _ended(message), details={"provider": self.provider, "model": self.model}
-            ),
-            again=again,
+            ApiError(Kind.unavailable, message, details={"provider": self.provider, "model": self.model}),
+            again=True,
         )
+
+    def _where(self) -> str:
+        """The machine and the port: what else is in an address may be a secret."""
+        parts = urlsplit(self._whose.address(self._environ) or "")
+        if not parts.netloc:
+            return ""
+        return " at " + self.key.hide(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+
+    def _elsewhere(self, first: str) -> str:
+        if self._whose.base_url_env is not None:
+            return f"{first}, or set {self._whose.base_url_env} to where it is."
+        return f"{first}, or name another base_url in the configuration of {self.provider!r}."
 
     def late(self) -> Fault:
         """It took too long."""
@@ -78,6 +102,16 @@ class Desk:
 
     def __repr__(self) -> str:
         return f"Desk({self.provider!r}, {self.model!r})"
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    """An exception of a library, and what lies behind it."""
+    yield exc
+    # Some libraries raise their own word for it `from None`.
+    if (behind := exc.__cause__ or exc.__context__) is not None:
+        yield from _causes(behind)
+    for each in exc.exceptions if isinstance(exc, BaseExceptionGroup) else ():
+        yield from _causes(each)
 
 
 class Unreadable(Exception):

@@ -52,6 +52,8 @@ class _Link(NamedTuple):
 class GoogleModel(RemoteModel):
     """A model of Google."""
 
+    library = "google.genai"
+
     def _connect(self, key: Key, base_url: str | None) -> Any:
         from google import genai
         from google.genai import types

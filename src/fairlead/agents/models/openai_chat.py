@@ -34,6 +34,8 @@ _NEWER: Final = ("openai", "azure")
 class OpenAIModel(RemoteModel):
     """A model behind an endpoint that speaks OpenAI's protocol."""
 
+    library = "openai"
+
     def _connect(self, key: Key, base_url: str | None) -> Any:
         import openai
 
@@ -279,7 +281,7 @@ def library_fault(desk: Desk, exc: Exception, library: Any) -> Fault | None:
     if isinstance(exc, library.APITimeoutError):
         return desk.late()
     if isinstance(exc, library.APIConnectionError):
-        return desk.lost(type(exc.__cause__ or exc).__name__)
+        return desk.lost(exc)
     if isinstance(exc, library.APIError):
         # An error in the middle of a stream, told as an event.
         said = said_in(getattr(exc, "body", None)) or str(exc)

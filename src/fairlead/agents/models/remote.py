@@ -10,7 +10,8 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from fairlead.agents.models.faults import Desk, Unreadable
@@ -43,6 +44,9 @@ class Reader(Protocol):
 
 class RemoteModel(Model):
     """A model of a provider, asked through the provider's own library."""
+
+    #: The module of that library. The package is called alike, with a dash for a dot.
+    library: ClassVar[str]
 
     def __init__(
         self,
@@ -164,20 +168,25 @@ class RemoteModel(Model):
         await client.close()
 
     async def _ready(self) -> tuple[Desk, Any]:
-        key = await self._source.get()
-        desk = Desk(self.provider.name, self.model, key, self._source)
         loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            # Before the key: who has none yet need not look for one that is no use.
+            await asyncio.to_thread(self._load)
+        key = await self._source.get()
+        desk = Desk(self.provider, self.model, key, self._source, self._environ)
         client = self._clients.get(loop)
         if client is None:
             base_url = self.provider.address(self._environ)
-            try:
-                client = await asyncio.to_thread(self._connect, key, base_url)
-            except ImportError as exc:
-                library = self.provider.kind
-                words = f"Models of {self.provider.name!r} need the {library} library: pip install 'fairlead[models]'"
-                raise ConfigError(words) from exc
+            client = await asyncio.to_thread(self._connect, key, base_url)
             client = self._clients.setdefault(loop, client)
         return desk, client
+
+    def _load(self) -> None:
+        try:
+            import_module(self.library)
+        except ImportError as exc:
+            words = f"Models of {self.provider.name!r} need the package {self.library.replace('.', '-')}: "
+            raise ConfigError(f"{words}pip install 'fairlead[models]'") from exc
 
     async def _answered(self, ask: Any, limit: float | None) -> Any:
         desk, client = await self._ready()
@@ -233,7 +242,7 @@ class RemoteModel(Model):
         if isinstance(exc, TimeoutError):
             return desk.late()
         if isinstance(exc, OSError) or type(exc).__module__.partition(".")[0] in _NETWORK:
-            return desk.lost(type(exc).__name__)
+            return desk.lost(exc)
         return desk.unreadable(f"reading it failed with {type(exc).__name__}")
 
     def _told(self, reply: Reply) -> Reply:

@@ -167,7 +167,10 @@ class KeyFile:
         except ImportError:  # there is no such lock on Windows
             yield
             return
-        folder = os.open(self._folder(), os.O_RDONLY)
+        try:
+            folder = os.open(self._folder(), os.O_RDONLY)
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
@@ -195,13 +198,13 @@ class KeyFile:
                 os.fsync(file.fileno())
             os.replace(draft, target)
         except OSError as exc:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where nothing can be written, nothing can be removed either
+                draft.unlink(missing_ok=True)
             raise self._unwritable(exc) from exc
 
     def _unwritable(self, exc: OSError) -> Failure:
-        return Failure(
-            Kind.misconfigured, f"The keys cannot be written to {str(self.path)!r}: {exc.strerror}."
-        )
+        words = f"The keys cannot be written to {str(self.path)!r}: {exc.strerror}. Name another file."
+        return Failure(Kind.misconfigured, words, cause=exc)
 
 
 def _record(key: Key) -> dict[str, Any]:

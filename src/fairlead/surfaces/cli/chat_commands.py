@@ -59,14 +59,14 @@ def run_command(chat: Chat, text: str) -> None:
 
 
 def _help(chat: Chat, rest: str) -> None:
-    paint = chat.console.err
-    wide = max(len(f"/{name} {each.takes}".rstrip()) for name, each in COMMANDS.items())
-    for name, each in COMMANDS.items():
-        typed = f"/{name} {each.takes}".rstrip()
-        chat.console.say(f"  {paint(typed.ljust(wide), CYAN)}  {each.summary}")
-    chat.console.say(
-        paint("A line that ends in \\ goes on in the next; // begins a message with a slash.", DIM)
+    from fairlead.surfaces.cli.pages import Page
+
+    page = Page(chat.console, chat.console.err)
+    page.section(
+        "Commands", [(f"/{name} {each.takes}".rstrip(), each.summary) for name, each in COMMANDS.items()]
     )
+    page.paragraph("A line that ends in \\ goes on in the next; // begins a message with a slash.")
+    chat.console.say(page.text(), end="")
 
 
 def _new(chat: Chat, rest: str) -> None:

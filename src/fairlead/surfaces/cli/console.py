@@ -107,6 +107,10 @@ class Console:
 
     @property
     def width(self) -> int:
+        """As COLUMNS says, else as wide as the terminal."""
+        given = self.environ.get("COLUMNS", "")
+        if given.isascii() and given.isdigit() and 0 < len(given) < 6 and int(given):
+            return int(given)
         for stream in (self.stdout, self.stderr):
             try:
                 columns = os.get_terminal_size(stream.fileno()).columns

@@ -7,8 +7,10 @@ as it has run, so another program can hold a conversation.
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, Final, TextIO
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
@@ -19,6 +21,8 @@ from fairlead.surfaces.cli.call import quiet_tracebacks, started, stopped
 from fairlead.surfaces.cli.console import Console
 from fairlead.surfaces.cli.identity import Identity
 from fairlead.surfaces.json import JsonRunner
+
+_CHUNK: Final = 1 << 16
 
 
 def serve(app: App, identity: Identity, console: Console) -> int:
@@ -59,7 +63,7 @@ class _Payloads:
 
     def __init__(self, app: App, console: Console, signal: Signal) -> None:
         self._app = app
-        self._stdin = getattr(console.stdin, "buffer", console.stdin)
+        self._readline = _lines_of(console.stdin)
         self._signal = signal
 
     async def next(self) -> bytes | None:
@@ -78,15 +82,46 @@ class _Payloads:
         return None
 
     async def _line(self) -> bytes:
-        reading = asyncio.wrap_future(self._app.workers.submit(self._stdin.readline))
+        reading = asyncio.wrap_future(self._app.workers.submit(self._readline))
         cancelled = asyncio.ensure_future(self._signal.wait())
         await asyncio.wait((reading, cancelled), return_when=asyncio.FIRST_COMPLETED)
         cancelled.cancel()
         if not reading.done():
             reading.cancel()
             return b""
-        line = reading.result()
-        return line.encode() if isinstance(line, str) else bytes(line)
+        return bytes(reading.result())
+
+
+def _lines_of(stdin: TextIO) -> Callable[[], bytes]:
+    """What gives the next line with each call, and nothing at the end."""
+    try:
+        return _Lines(stdin.fileno()).next
+    except (OSError, ValueError):
+        return lambda: stdin.readline().encode()
+
+
+class _Lines:
+    """The lines of a descriptor. Whoever waits for one may be left behind.
+
+    A thread that waits in `sys.stdin` holds its lock, and Python aborts when it ends and cannot get that.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._read = bytearray()
+
+    def next(self) -> bytes:
+        searched = 0
+        while (end := self._read.find(b"\n", searched) + 1) == 0:
+            searched = len(self._read)
+            chunk = os.read(self._descriptor, _CHUNK)
+            self._read += chunk
+            if not chunk:
+                end = searched
+                break
+        line = bytes(self._read[:end])
+        del self._read[:end]
+        return line
 
 
 def _goes_on(text: bytes) -> bool:

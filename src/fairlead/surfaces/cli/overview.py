@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT: tuple[Row, ...] = (
     ("FAIRLEAD_DEBUG=1", "Show tracebacks."),
     ("NO_COLOR, FORCE_COLOR", "Never colour, or always."),
+    ("COLUMNS", "How wide pages and tables are. [default: as the terminal]"),
 )
 
 

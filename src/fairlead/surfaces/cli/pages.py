@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.surfaces.cli.console import BOLD, CYAN, Console
+from fairlead.surfaces.cli.console import BOLD, CYAN, Console, Paint
 from fairlead.surfaces.cli.render import cells
 
 Row = tuple[str, str]
@@ -15,8 +15,8 @@ _COLUMN = 30
 class Page:
     """A page under construction."""
 
-    def __init__(self, console: Console) -> None:
-        self._paint = console.out
+    def __init__(self, console: Console, paint: Paint | None = None) -> None:
+        self._paint = paint or console.out
         self._width = max(40, min(console.width, _WIDEST))
         self._blocks: list[str] = []
 

@@ -206,6 +206,9 @@ def _added(app: Any, source: str) -> Any:
         plugin = app.plugins.add(source, Wanted())
     except DefinitionError as exc:
         raise Failure(Kind.not_found, str(exc)) from None
+    except ModuleNotFoundError as exc:
+        words = "To run plugins, packages are needed that are not installed: pip install 'fairlead[plugins]'"
+        raise Failure(Kind.misconfigured, words, cause=exc) from exc
     if plugin is None:
         failed = next(reversed(app.plugins.failed.values()))
         raise Failure(Kind.unavailable, f"{failed.message} {failed.way_out}", details=failed.describe())

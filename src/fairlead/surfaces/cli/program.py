@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead.failures import Failure, Kind
+from fairlead.failures.typed import typed_as
 from fairlead.surfaces.cli import locate
 from fairlead.surfaces.cli.builtin import BUILTINS, GROUPS
 from fairlead.surfaces.cli.console import RED, Console, Unwritable
@@ -94,7 +95,8 @@ class Program:
     def run(self, argv: Sequence[str]) -> int:
         """Run a command to its exit code."""
         try:
-            return self._run(argv)
+            with typed_as(lambda: self.spelled):
+                return self._run(argv)
         except BrokenPipeError:
             self.console.abandon_stdout()
             return _BROKEN_PIPE

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Final
 
+from fairlead.failures.typed import chosen
 from fairlead.surfaces.cli.hints import wrong_option
 
 _UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -45,7 +46,9 @@ def choose_store(data: str | None) -> str:
     os.environ.pop(DATABASE_URL, None)
     import shlex
 
-    return f" --data {shlex.quote(data)}"
+    option = f"--data {shlex.quote(data)}"
+    chosen(option)
+    return f" {option}"
 
 
 def ago(seconds: float) -> str:

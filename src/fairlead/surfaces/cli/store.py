@@ -155,7 +155,7 @@ def _backup(desk: Desk) -> int:
     file = desk.file()
     with Meter(desk, "Backing up") as meter, desk.open() as store:
         moved = backup(store, file, meter.progress, replace=desk.forced)
-    return desk.tell(_moved(moved, file=str(file)), f"{moved.rows} rows were written to {file}.")
+    return desk.tell(_moved(moved, file=str(file)), f"{_rows(moved)} written to {file}.")
 
 
 def _restore(desk: Desk) -> int:
@@ -164,7 +164,7 @@ def _restore(desk: Desk) -> int:
     file = desk.file()
     with Meter(desk, "Restoring") as meter:
         moved = restore(file, desk.place, meter.progress, replace=desk.forced)
-    return desk.tell(_moved(moved, file=str(file)), f"{moved.rows} rows were restored from {file}.")
+    return desk.tell(_moved(moved, file=str(file)), f"{_rows(moved)} restored from {file}.")
 
 
 def _vacuum(desk: Desk) -> int:
@@ -190,8 +190,12 @@ def _move(desk: Desk) -> int:
             raise Failure(Kind.invalid_input, f"{target.name} is where the store is already. Choose another.")
         moved = copy(store, target, meter.progress)
         told = _moved(moved, source=store.name, target=target.name)
-    words = f"{moved.rows} rows were copied to {told['target']}. {told['source']} is as it was. "
+    words = f"{_rows(moved)} copied to {told['target']}. {told['source']} is as it was. "
     return desk.tell(told, f"{words}Programs use the new one when FAIRLEAD_DATABASE_URL names it.")
+
+
+def _rows(moved: Moved) -> str:
+    return "1 row was" if moved.rows == 1 else f"{moved.rows} rows were"
 
 
 def _moved(moved: Moved, **told: str) -> dict[str, Any]:

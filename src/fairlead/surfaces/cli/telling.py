@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairlead.failures import PIVOT, Kind
+from fairlead.failures import action as wire
 from fairlead.surfaces.cli.console import DIM, RED, Console, harmless, harmless_line
 
 Label = Callable[[Iterable[str | int]], str]
@@ -32,7 +33,7 @@ class Teller:
     def tell(self, error: Mapping[str, Any]) -> None:
         """Say an envelope's `error`."""
         console = self._console
-        code = console.err(f"({error['code']})", DIM)
+        code = console.err(f"({_code(error)})", DIM)
         console.say(f"{console.err('error:', RED)} {harmless(error['message'])} {code}")
         label = _in_result if error["code"] in _OF_OUTPUT else self._label
         for issue in error["issues"]:
@@ -54,7 +55,8 @@ class Teller:
             yield f"Try again in {wait:g} second{'' if wait == 1 else 's'}."
         elif error["retryable"]:
             yield "The same command may succeed if it is tried again."
-        if code == PIVOT[Kind.internal].action and _kind(error) is None and not self._console.debug:
+        code = _code(error)
+        if code == PIVOT[Kind.internal].action and not self._console.debug:
             yield "FAIRLEAD_DEBUG=1 in the environment shows the traceback."
         if self._command and not _says_it_all(error):
             yield f"'{self._program} errors {code}' explains the code."
@@ -86,6 +88,17 @@ def _issue(issue: Mapping[str, Any], label: Label) -> str:
 
 def _in_result(path: Iterable[str | int]) -> str:
     return "result" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
+def _code(error: Mapping[str, Any]) -> str:
+    """The code that says most: that something is set up wrongly, or was used up, is no internal error to people."""
+    code: str = error["code"]
+    if code != PIVOT[Kind.internal].action:
+        return code
+    failure = wire.parse(error)
+    if failure.kind == Kind.internal:
+        return code
+    return failure.code if failure.code != code else PIVOT[failure.kind].runtime
 
 
 def _kind(error: Mapping[str, Any]) -> str | None:

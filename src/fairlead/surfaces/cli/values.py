@@ -5,7 +5,9 @@ Text that cannot be read as the field's type is refused here; whether the value 
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from fairlead import _json
@@ -34,7 +36,7 @@ class Source:
             return _utf8(self._stdin(), "stdin is not UTF-8 text")
         if raw.startswith("@") and not raw.startswith("@@"):
             return _file(raw[1:])
-        return _utf8(raw.removeprefix("@") if raw.startswith("@@") else raw, "the text is not valid UTF-8")
+        return _argument(raw.removeprefix("@") if raw.startswith("@@") else raw)
 
     def _stdin(self) -> str:
         if self._taken:
@@ -47,6 +49,17 @@ class Source:
             return stdin.read() if piped is None else str(piped.read(), "utf-8")
         except UnicodeDecodeError:
             raise Unreadable("stdin is not UTF-8 text") from None
+
+
+def _argument(text: str) -> str:
+    """An argument as text. Where the locale knows no more than ASCII, Python keeps the bytes that it cannot read."""
+    with suppress(UnicodeEncodeError):
+        text.encode()
+        return text
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        raise Unreadable("the text is not valid UTF-8") from None
 
 
 def _utf8(text: str, otherwise: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +103,7 @@ def _is_name(text: str) -> bool:
 
 def _save(path: Path, text: str, *, force: bool) -> None:
     """Write the file, whole or not at all. Raises Failure for a file that is not ours to write."""
-    if not force and path.exists() and not _is_ours(path):
+    if not force and os.path.exists(path) and not _is_ours(path):
         raise Failure(
             Kind.conflict,
             f"{str(path)!r} was not written by this command. Choose another name, or say --force.",
@@ -111,8 +113,14 @@ def _save(path: Path, text: str, *, force: bool) -> None:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as exc:
-        draft.unlink(missing_ok=True)
-        raise Failure(Kind.not_found, f"{str(path)!r} cannot be written: {exc.strerror}.", cause=exc) from exc
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            draft.unlink(missing_ok=True)
+        missing = isinstance(exc, FileNotFoundError | NotADirectoryError)
+        raise Failure(
+            Kind.not_found if missing else Kind.misconfigured,
+            f"{str(path)!r} cannot be written: {exc.strerror}. Choose another place for --out.",
+            cause=exc,
+        ) from exc
 
 
 def _is_ours(path: Path) -> bool:

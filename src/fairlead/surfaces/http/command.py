@@ -82,8 +82,12 @@ def _serve(program: Program, arguments: list[str]) -> int:
         program.console.say(f"Tasks are run, too, {plan.worker} at once. They are kept in {app.store.name}.")
     at = listening(host, _whole("--port", given.get("--port", PORT), 0, 65535))
     link = None
-    if _has_console(options, given, way):
-        link = _console(program, app, site, at, given.get("--console"))
+    try:
+        if _has_console(options, given, way):
+            link = _console(program, app, site, at, given.get("--console"))
+    except Failure:
+        at.close()
+        raise
     _announce(program, app, at.getsockname(), known=known, console=link)
     return serve(plan, way, site, at)
 
@@ -105,7 +109,8 @@ def _console(program: Program, app: App, site: HttpApp, served: socket.socket, p
 
     user, auth = program.identity
     console = Console(app, user=user, auth=auth, program=program.spelled, address=address(served))
-    at = listening(HOST, _whole("--console", CONSOLE_PORT if port is None else port, 0, 65535))
+    wanted = _whole("--console", CONSOLE_PORT if port is None else port, 0, 65535)
+    at = listening(HOST, wanted, "--console=0")
     site.beside.append(Alongside(console, at))
     return console.link(address(at))
 

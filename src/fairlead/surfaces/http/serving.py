@@ -114,8 +114,8 @@ def site() -> HttpApp:
     return _draining(made, drain)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises Failure when it cannot be had."""
+def listening(host: str, port: int, way_out: str = "--port 0") -> socket.socket:
+    """A socket that listens there. Raises Failure when it cannot be had; `way_out` is the option that takes another."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -126,7 +126,7 @@ def listening(host: str, port: int) -> socket.socket:
         made.close()
         raise Failure(
             Kind.unavailable,
-            f"Cannot listen on {host}, port {port}: {exc.strerror or exc}. --port 0 takes any port that is free.",
+            f"Cannot listen on {host}, port {port}: {exc.strerror or exc}. {way_out} takes any port that is free.",
             cause=exc,
         ) from exc
     made.set_inheritable(True)

@@ -181,7 +181,10 @@ MCP = Command(
     "mcp [--stdio | install | add NAME | list | tools NAME | test NAME | remove NAME] [options]",
     (
         ("--stdio", "Serve an MCP client on stdin and stdout, for the person who runs the command."),
-        ("install", "Print the settings by which MCP clients start this app; --write puts them in place."),
+        (
+            "install",
+            "Print the settings by which MCP clients start this app; --client NAME --write puts them in place.",
+        ),
         ("add NAME -- COMMAND", "Use the tools of another server, which COMMAND starts; kept in .mcp.json."),
         ("add NAME --url URL", "Use the tools of a server that is reached over HTTP."),
         (
@@ -205,10 +208,13 @@ MCP = Command(
         ),
         (
             "--client NAME",
-            "With install: claude-desktop, claude-code, cursor, vscode or codex. [default: all]",
+            "With install: claude-desktop, claude-code, cursor, vscode or codex. [default: all; --write needs one]",
         ),
         ("--name NAME", "With install: what the client calls the server. [default: the app's name]"),
-        ("--write", "With install: change the client's settings file, after showing the change and asking."),
+        (
+            "--write",
+            "With install --client: change the client's settings file, after showing the change and asking.",
+        ),
         ("--yes", "With --write: do not ask."),
         ("--env NAME=VALUE", "With add: a variable for the command; secret:NAME stands for a kept secret."),
         ("--header NAME=VALUE", "With add --url: a header for each request; secret:NAME likewise."),

@@ -18,7 +18,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from fairlead.failures import Failure, Kind
-from fairlead.failures.runtime import McpCallError, McpTransportError
+from fairlead.failures.runtime import ConfigError, McpCallError, McpTransportError
 from fairlead.runtime import Context
 from fairlead.tools.mcp.content import data_of, text_of
 from fairlead.tools.mcp.elicitation import ELICIT, Elicit, Elicitation, answered
@@ -86,8 +86,10 @@ class Connection:
         """Start or reach the server, and shake hands.
 
         Raises:
+            ConfigError: the SDK is not installed.
             McpTransportError: it cannot be started or reached, or does not answer in time.
         """
+        _require_sdk()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Without the variables of whoever happens to be the first to need the connection.
         self._task = asyncio.create_task(self._live(ready), context=Variables())
@@ -406,6 +408,15 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _require_sdk() -> None:
+    """Nothing is wrong with a server that we lack the means to ask."""
+    try:
+        import mcp  # noqa: F401
+    except ImportError as error:
+        words = "Remote MCP servers need the package mcp: pip install 'fairlead[mcp]'"
+        raise ConfigError(words, cause=error) from error
 
 
 def _words(error: BaseException) -> str:

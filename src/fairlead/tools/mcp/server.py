@@ -259,10 +259,6 @@ class McpServer:
                 place.lost = failure
             self._last = failure
             raise
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "Remote MCP servers need the package mcp. Install it with: pip install 'fairlead[mcp]'"
-            ) from error
         return connection
 
     async def _target(self) -> Target:

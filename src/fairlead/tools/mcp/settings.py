@@ -138,7 +138,8 @@ def _document(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(Kind.misconfigured, f"{path.name} cannot be read: {error}.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Failure(Kind.misconfigured, f"{str(path)!r} cannot be read: {reason}.") from error
     except json.JSONDecodeError as error:
         raise Failure(Kind.misconfigured, f"{path.name} is not JSON: {error}.") from error
     if not isinstance(found, dict):
@@ -150,18 +151,22 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _replace(path: Path, text: str, *, private: bool) -> None:
     path = path.resolve()
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    if private:
-        mode &= 0o700
-    handle, made = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(made, mode)
-        os.replace(made, path)
-    except BaseException:
-        os.unlink(made)
-        raise
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        if private:
+            mode &= 0o700
+        handle, made = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(made, mode)
+            os.replace(made, path)
+        except BaseException:
+            os.unlink(made)
+            raise
+    except OSError as error:
+        words = f"{str(path)!r} cannot be written: {error.strerror}. Look at its folder, or work in another."
+        raise Failure(Kind.misconfigured, words, cause=error) from error
 
 
 def _wrong(name: str, why: str) -> Failure:

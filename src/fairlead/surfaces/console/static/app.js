@@ -92,7 +92,8 @@ function drawIdentity() {
       : typeof user === "object"
         ? (user.id ?? user.name ?? "someone")
         : user;
-  who.replaceChildren(icon("person"), h("span", {}, `Acting as ${called}`));
+  who.title = `Acting as ${called}`;
+  who.replaceChildren(icon("person"), h("span", {}, who.title));
   who.classList.toggle("other", acting.as !== null);
 }
 
@@ -222,9 +223,7 @@ function locked(error) {
       h(
         "p",
         { class: "soft" },
-        "The terminal that runs ",
-        h("code", {}, "fairlead dev"),
-        " shows the link. It works once; the browser remembers the rest.",
+        "The terminal in which the console was started shows the link. It works once; the browser remembers the rest.",
       ),
     ),
   );
