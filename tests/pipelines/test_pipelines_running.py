@@ -110,6 +110,21 @@ async def test_a_barrier_with_sides_of_very_different_length_does_not_lock_up() 
     assert await given(text, list(range(5001))) == [[0, 5000]]
 
 
+async def test_a_barrier_takes_batches_that_are_many_times_larger_than_a_channel() -> None:
+    text = """
+    let main : !int -> !(int, int) = plumb(i, o) {
+      i ; (filter(value >= 12000) * filter(value < 12000)) ; barrier ; o
+    }
+    """
+    async with Run(program(text)) as run:
+        async with asyncio.timeout(30):
+            for start in range(0, 24_000, 6000):
+                await run.send_batch(list(range(start, start + 6000)))
+            run.close_input()
+            results = [each async for each in run]
+    assert results == [[12_000 + each, each] for each in range(12_000)]
+
+
 async def test_a_filter_with_a_type_lets_go_of_everything_else() -> None:
     text = """
     let small : !{ n: int } -> !{ n: int } = filter(n < 10)
