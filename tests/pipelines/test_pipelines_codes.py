@@ -1,5 +1,6 @@
 """Each of the 23 codes comes from a real cause, and stands on the wire exactly as the contract has it."""
 
+import asyncio
 import json
 import os
 import sys
@@ -346,6 +347,23 @@ async def test_a_model_cannot_run_a_program_by_way_of_a_pipeline_without_the_ope
     failure = await called({"source": source, "input": 1}, docroot=str(tmp_path))
     assert failure.code == "tool_denied"
     assert not mark.exists()
+
+
+async def test_a_run_goes_on_while_a_called_pipeline_is_checked() -> None:
+    source = "\n".join(f"let f{each} : !int -> !int = map(value + {each})" for each in range(1000))
+    moments = 0
+
+    async def count() -> None:
+        nonlocal moments
+        while True:
+            await asyncio.sleep(0)
+            moments += 1
+
+    counting = asyncio.create_task(count())
+    failure = await called({"source": source, "input": 1}, auto_approve=True)
+    counting.cancel()
+    assert failure.code == "load_error"
+    assert moments > 10
 
 
 async def test_who_is_asked_for_a_called_pipeline_sees_all_that_will_run(tmp_path: Path) -> None:

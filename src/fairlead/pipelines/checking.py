@@ -26,7 +26,6 @@ from fairlead.pipelines.types import (
     Type,
     disjoint,
     shown,
-    variants,
 )
 
 
@@ -225,7 +224,7 @@ class Checker:
     def _check_sums(self) -> None:
         sums, self._sums = self._sums, []
         for module, node, made in sums:
-            several = variants(made)
+            several = made.variants
             for index, one in enumerate(several):
                 other = next((each for each in several[index + 1 :] if not disjoint(one, each)), None)
                 if other is not None:
@@ -338,7 +337,8 @@ def _unguarded(type: Type, alias: Alias, seen: set[int]) -> bool:
     if isinstance(type, Alias):
         if id(type) in seen or type.target is None:
             return False
-        return _unguarded(type.target, alias, seen | {id(type)})
+        seen.add(id(type))
+        return _unguarded(type.target, alias, seen)
     if isinstance(type, Sum):
         return any(_unguarded(each, alias, seen) for each in type.variants)
     if isinstance(type, Product):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -93,7 +94,10 @@ class Dispatcher:
 
     async def _own(self, name: str, tool: Process, value: Any) -> Any:
         fits = checker(tool.inputs[0].type)(value)
-        called = self._loaded(name, value) if fits and tool.settings.get("builtin") == "call" else None
+        called = None
+        if fits and tool.settings.get("builtin") == "call":
+            # A text that a model wrote may take long to check: the run goes on meanwhile, and can be ended.
+            called = await asyncio.to_thread(self._loaded, name, value)
         if self._asks(tool):
             await self._agreed(name, value if called is None else _shown(value, called))
         if not fits:
