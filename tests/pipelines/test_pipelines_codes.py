@@ -349,6 +349,62 @@ async def test_a_model_cannot_run_a_program_by_way_of_a_pipeline_without_the_ope
     assert not mark.exists()
 
 
+DISK = [
+    {
+        "source": 'let main : !int -> !string = agent { provider: "eliza", model: "doctor", prompts: ["PLACE"] }'
+    },
+    {"source": "use ./PLACE let main : !int -> !int = id"},
+    {"source": "use there let main : !int -> !int = id"},
+    {"file": "PLACE.plumb"},
+    {"file": "../there.plumb"},
+]
+
+
+@pytest.mark.parametrize("value", DISK)
+@pytest.mark.parametrize("place", ["there", "nowhere"])
+async def test_what_is_on_the_disk_is_not_told_before_the_operators_yes(
+    value: dict[str, Any], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "documents"
+    for folder in (tmp_path, root):
+        folder.mkdir(exist_ok=True)
+        (folder / "there.plumb").write_text("secret words of a note")
+    (tmp_path / "there").write_text("a prompt")
+    given = {key: each.replace("PLACE", place) for key, each in value.items()}
+    if "prompts" in given.get("source", ""):
+        given["source"] = given["source"].replace(place, str(tmp_path / place))
+    refusals = set()
+    for host in ({}, {"operator": Nobody()}):
+        failure = await called({**given, "input": 1}, docroot=str(root), **host)
+        refusals.add((failure.code, failure.message))
+    assert refusals == {
+        ("tool_denied", "The tool 'call' needs the operator's yes, and no operator is there."),
+        ("tool_denied", "The operator declined the tool 'call': no"),
+    }
+
+
+async def test_a_text_finds_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.plumb").write_text("secret words of a note")
+    (tmp_path / "prompt.md").write_text("a prompt")
+    source = 'use ./there let main : !int -> !string = agent { model: "script/x", prompts: ["./prompt.md"] }'
+    failure = await called({"source": source, "input": 1}, auto_approve=True)
+    assert failure.code == "load_error"
+    assert "secret" not in wire.dumps(failure)
+    assert {each["rule"] for each in failure.details["problems"]} == {"unknown", "config"}
+
+
+class Nobody(Operator):
+    """Says no to everything."""
+
+    async def approve(self, ask: Approval) -> Verdict:
+        return Verdict(False, "no")
+
+    async def clarify(self, ask: Clarification) -> None:
+        return None
+
+
 async def test_a_run_goes_on_while_a_called_pipeline_is_checked() -> None:
     source = "\n".join(f"let f{each} : !int -> !int = map(value + {each})" for each in range(1000))
     moments = 0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fairlead.pipelines import tree
 from fairlead.pipelines.modules import Library
 from fairlead.pipelines.parsing import parse
-from fairlead.pipelines.problems import CheckError, Problems, Severity, Source, near
+from fairlead.pipelines.problems import TEXT, CheckError, Problems, Severity, Source, near
 from fairlead.pipelines.processes import Processes
 from fairlead.pipelines.program import Checked, Process, Protocol
 from fairlead.pipelines.protocols import check_session
@@ -168,9 +168,12 @@ class Checker:
     def _use(self, module: Module, use: tree.Use) -> None:
         stem = os.path.basename(use.name).removesuffix(".plumb")
         name = stem[:1].upper() + stem[1:]
-        found = self._library.find(use.name, module.source.file, path=use.path)
+        folder = module.source.folder
+        found = self._library.find(use.name, folder, path=use.path)
         if found is None:
             hint = near(stem, self._library.names()) or f"Modules are looked for in {self._library.places()}."
+            if use.path and folder is None:
+                hint = "This text is in no file, so nothing is beside it: write `use name`."
             self.tell(module, use.at, "unknown", f"There is no module {use.name!r}.", hint)
             module.broken.add(name)
             return
@@ -346,7 +349,7 @@ def _unguarded(type: Type, alias: Alias, seen: set[int]) -> bool:
     return False
 
 
-def check_text(text: str, file: str = "<text>", options: Options | None = None) -> Checked:
+def check_text(text: str, file: str = TEXT, options: Options | None = None) -> Checked:
     """Check a program that is given as text."""
     return Checker(options or Options(), Problems()).check(Source(file, text))
 

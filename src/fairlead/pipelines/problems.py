@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ RULES: Final = {
     "constraint": "An action asks for more than types can say.",
 }
 
+#: The name of what was given as text and is in no file.
+TEXT: Final = "<text>"
 #: So much of a line is shown.
 _WIDEST: Final = 160
 
@@ -83,6 +86,11 @@ class Source:
     file: str
     text: str
     _starts: list[int] = field(default_factory=list)
+
+    @property
+    def folder(self) -> str | None:
+        """Where what stands beside it is; None for a text, which has nothing beside it."""
+        return None if self.file == TEXT else os.path.dirname(self.file)
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
