@@ -158,6 +158,33 @@ def test_actions_are_those_of_the_app_that_is_named(tmp_path: Path) -> None:
     assert "Did you mean 'double'?" in done.stderr
 
 
+def test_what_nobody_foresaw_is_one_line_of_json_and_a_traceback_for_who_asks(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "from fairlead import App\nfrom fairlead.agents.models.script import ScriptModel\n"
+        "def reply(request):\n    raise KeyError('password=hunter2')\n"
+        "app = App('shop', models=ScriptModel(reply))\n@app.action\ndef same(n: int) -> int:\n"
+        "    '''Same.'''\n    return n\n"
+    )
+    (tmp_path / "a.plumb").write_text(
+        'let asked : !int -> !int = agent { model: "default" }\n'
+        "let main : !{ n: int } -> !int = plumb(i, o) { i ; action same ; asked ; o }"
+    )
+    given = '{"n": 1}\n'
+    done = plumb("run", "a.plumb", stdin=given, cwd=tmp_path)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"], told["category"]) == (1, "internal_error", "internal")
+    assert "hunter2" not in done.stderr
+    assert "Traceback" in plumb("run", "a.plumb", stdin=given, cwd=tmp_path, FAIRLEAD_DEBUG="1").stderr
+
+
+def test_a_prompt_that_is_no_text_is_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "prompt").write_bytes(b"\xff\xfe")
+    agent = 'agent { provider: "eliza", model: "doctor", prompts: ["./prompt"] }'
+    (tmp_path / "a.plumb").write_text(f"let main : !string -> !string = {agent}")
+    done = plumb("run", "a.plumb", stdin='"hi"\n', cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+
+
 def test_telemetry_goes_to_stderr_when_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a.plumb"
     path.write_text('let main : !string -> !string = agent { provider: "eliza", model: "doctor" }')

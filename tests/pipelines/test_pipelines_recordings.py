@@ -94,6 +94,12 @@ def test_what_is_no_whole_recording_is_refused(triage: Path, text: str) -> None:
     assert json.loads(done.stderr)["error"] == "config_error"
 
 
+def test_bytes_that_are_no_text_are_no_recording(triage: Path) -> None:
+    (triage / "bytes").write_bytes(b"\xff\xfe\x00")
+    done = plumb(triage, "test", "triage.plumb", "--replay", "bytes")
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+
+
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:
     done = plumb(triage, "test", "triage.plumb")
     assert done.returncode != 0

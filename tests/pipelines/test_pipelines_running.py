@@ -184,6 +184,7 @@ async def test_a_program_in_a_loop_lets_the_loop_end() -> None:
         ("import os; os.kill(os.getpid(), 9)", "process_error", {"signal": 9}),
         ("print('{')", "parse_error", {}),
         ("print('[]')", "validation_error", {"expected": "int"}),
+        ("print('1' * (65 << 20))", "parse_error", {}),
     ],
 )  # fmt: skip
 async def test_a_program_that_goes_wrong_ends_the_run(
@@ -195,6 +196,43 @@ async def test_a_program_that_goes_wrong_ends_the_run(
     assert failure.code == expected
     assert {key: failure.details[key] for key in extras} == extras
     assert failure.details["source"] == "main"
+
+
+async def test_a_program_may_say_on_stderr_what_it_likes() -> None:
+    code = "import sys\nprint('x' * (65 << 20), file=sys.stderr)\nprint('after', file=sys.stderr)\nprint(1)"
+    told: list[dict[str, Any]] = []
+    assert await given(
+        f"let main : !int -> !int = {execute(code)}", [1], host=Host(listener=told.append)
+    ) == [1]
+    lines = [each["line"] for each in told if each["telemetry"] == "stderr"]
+    assert lines[-1] == "after"
+    assert all(len(each) <= 10_000 for each in lines)
+
+
+@pytest.mark.parametrize("settings", ['cmd: "cat\\u0000x"', 'cmd: "cat", args: ["\\u0000"]'])
+async def test_a_program_that_no_system_can_start_is_a_process_error(settings: str) -> None:
+    failure = await code_of(f"let main : !int -> !int = exec {{ {settings} }}", [1])
+    assert (failure.code, failure.details["source"]) == ("process_error", "main")
+
+
+@pytest.mark.parametrize(
+    ("first", "next", "main"),
+    [
+        ("type f0 = int", "type f{} = {{ x: f{} }}", "!f{} -> !f{} = id"),
+        ("type f0 = int", "type f{} = [f{}]", "!f{} -> !f{} = id"),
+        ("let f0 : !int -> !int = id", "let f{} : !int -> !int = plumb(i, o) {{ i ; f{} ; o }}", "!int -> !int = f{}"),
+        ("let f0 : !int -> !int = id", "let f{} : !int -> !int = f{}", "!int -> !int = f{}"),
+    ],
+)  # fmt: skip
+async def test_what_leads_too_deep_to_run_is_refused_by_the_checker(first: str, next: str, main: str) -> None:
+    def text(depth: int) -> str:
+        lines = [first, *(next.format(each + 1, each) for each in range(depth))]
+        return "\n".join([*lines, f"let main : {main.format(depth, depth)}"])
+
+    async with Run(program(text(190))) as run:
+        run.close_input()
+        await run.wait()
+    assert {each.rule for each in check_text(text(500)).errors} == {"recursive"}
 
 
 async def test_a_program_that_is_not_there_is_a_process_error() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairlead.pipelines import tree
+from fairlead.pipelines.depths import DEEPEST, depth_of_process, depth_of_type
 from fairlead.pipelines.modules import Library
 from fairlead.pipelines.parsing import parse
 from fairlead.pipelines.problems import TEXT, CheckError, Problems, Severity, Source, near
@@ -27,6 +28,8 @@ from fairlead.pipelines.types import (
     disjoint,
     shown,
 )
+
+_SHALLOW: Final = f"Chains of up to {DEEPEST} names are followed."
 
 
 class ActionTypes(NamedTuple):
@@ -99,9 +102,11 @@ class Checker:
         try:
             module = self._module(source)
             checked = self._finished(module, {})
+            for each in self._modules.values():
+                self._followed(each)
         except RecursionError:
             message = "Types or plumbs lead through too many others to be followed."
-            self.problems.add(source, 0, "recursive", message, "Chains of a few hundred names are well.")
+            self.problems.add(source, 0, "recursive", message, _SHALLOW)
             return Checked(source, {}, {}, {}, [*self.problems.errors])
         if self.options.require_main:
             self._main(module)
@@ -196,6 +201,22 @@ class Checker:
             return module, name
         inner = module.uses.get(head)
         return None if inner is None else self.scope(inner, rest)
+
+    def _followed(self, module: Module) -> None:
+        """Tell of what leads too deep into others: it could be checked, one by one, and not be run."""
+        types: dict[int, int] = {}
+        for declared in module.syntax.declarations:
+            alias = module.types.get(declared.name) if isinstance(declared, tree.TypeDeclaration) else None
+            if alias is not None and depth_of_type(alias, types) > DEEPEST:
+                message = f"The type {alias.name!r} leads through more than {DEEPEST} others."
+                self.tell(module, declared.at, "recursive", message, _SHALLOW)
+                break
+        processes: dict[int, int] = {}
+        for process in module.processes.values():
+            if depth_of_process(process, processes) > DEEPEST:
+                message = f"The process {process.name!r} leads through more than {DEEPEST} others."
+                self.tell(module, process.at, "recursive", message, _SHALLOW)
+                break
 
     # Types
 

@@ -16,7 +16,7 @@ RULES: Final = {
     "syntax": "The text is not a program.",
     "duplicate": "A type, binding, port or field is named twice.",
     "unknown": "A type, binding, module, port or field is not there.",
-    "recursive": "A type is defined as itself, with no record or array between.",
+    "recursive": "A type is defined as itself, with no record or array between, or leads too deep into others.",
     "overlap": "Variants of a sum can hold the same value.",
     "stream": "A stream stands where data is described.",
     "signature": "The signature does not suit the process.",

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from fairlead import _json
 from fairlead.agents.models.model import Model
 from fairlead.agents.operator import Approval, Verdict
+from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.apart import Apart, portable
 from fairlead.pipelines.cells import Place
 from fairlead.pipelines.conversations import SETTINGS, Brief, Conversation, State
@@ -189,7 +190,12 @@ def _system(settings: dict[str, Any], name: str, type: Type) -> str:
     parts = [str(settings["prompt"])] if settings.get("prompt") else []
     for path in settings.get("prompts", ()):
         file = Path(path)
-        parts.append(f"<{file.stem}>\n{file.read_text(encoding='utf-8')}\n</{file.stem}>")
+        try:
+            parts.append(f"<{file.stem}>\n{file.read_text(encoding='utf-8')}\n</{file.stem}>")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            message = f"The prompt {path!r} cannot be read: {why}."
+            raise ConfigError(message, details={"source": name, "file": path}, cause=error) from error
     if settings.get("runtime_context"):
         parts.append(f"You are the agent {name!r} in a pipeline.")
     if resolve(type) != STRING:

@@ -13,6 +13,7 @@ from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
 
 if TYPE_CHECKING:
+    from fairlead.failures import runtime
     from fairlead.pipelines.checking import Options as CheckOptions
     from fairlead.pipelines.host import Host
     from fairlead.pipelines.problems import CheckError
@@ -49,6 +50,7 @@ def _plumb(program: Program, arguments: list[str]) -> int:
         raise wrong_option("argument 2", f"expected a file: {program.start.typed} plumb {name} FILE")
     from fairlead.failures import runtime
     from fairlead.pipelines.problems import CheckError
+    from fairlead.surfaces.cli.console import Unwritable
 
     try:
         return verb.run(program, options)
@@ -57,6 +59,23 @@ def _plumb(program: Program, arguments: list[str]) -> int:
     except runtime.RuntimeFailure as failure:
         program.console.say(runtime.dumps(failure))
         return runtime.exit_code(failure)
+    except (Failure, BrokenPipeError, Unwritable):
+        raise
+    except Exception as error:
+        if program.console.debug:
+            raise
+        program.console.say(runtime.dumps(_unforeseen(error)))
+        return 1
+
+
+def _unforeseen(error: Exception) -> runtime.RuntimeFailure:
+    """What nobody foresaw, told as any other failure is."""
+    from fairlead.failures.failure import text_of
+    from fairlead.failures.redaction import DEFAULT
+    from fairlead.failures.runtime import InternalError
+
+    what = f"{type(error).__name__}: {DEFAULT.text(text_of(error))}".rstrip(": ")
+    return InternalError(f"This was not foreseen: {what}. FAIRLEAD_DEBUG=1 shows the traceback.", cause=error)
 
 
 def _problems(program: Program, error: CheckError) -> int:

@@ -127,6 +127,9 @@ async def tested(
                 record = read_record(file.read(), path)
         except OSError as error:
             raise ConfigError(f"The recording {path!r} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            message = f"{path!r} is not UTF-8 text, and no recording."
+            raise ConfigError(message, details={"file": path}, cause=error) from error
         done = await replay(main, record, host())
         wrong += not done.ok
         for line in _lines(path, done):
