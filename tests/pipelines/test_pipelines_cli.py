@@ -92,6 +92,29 @@ def test_a_program_that_does_not_check_is_never_run(tmp_path: Path) -> None:
     assert "bad.plumb:2:10: error: " in done.stderr
 
 
+@pytest.mark.parametrize("words", [["run"], [], ["call"]])
+def test_a_run_of_what_does_not_check_ends_with_the_error_for_programs(
+    words: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "wrong.plumb"
+    path.write_text("let main : !int -> !string = id\nlet other : !int -> !int = nothing")
+    done = plumb(*words, str(path), stdin="1\n")
+    assert done.returncode == 2
+    *shown, last = done.stderr.splitlines()
+    assert shown[-1] == "2 problems."
+    told = json.loads(last)
+    assert (told["error"], told["category"], told["line"]) == ("config_error", "config", 1)
+    assert told["detail"]
+
+
+def test_check_tells_programs_each_problem_as_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.plumb"
+    path.write_text("let main : !int -> !string = id")
+    (problem,) = json.loads(plumb("check", str(path), "--json").stdout)["problems"]
+    assert (problem["error"], problem["category"]) == ("config_error", "config")
+    assert problem["detail"] == problem["message"]
+
+
 def test_a_file_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
     done = plumb("run", str(tmp_path / "none.plumb"))
     assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _BY_HAND: Final = "The input is read from the terminal: one JSON value a line, Ctrl-D ends it."
 _CONFIG: Final = 2
+#: Verbs whose failures are read by programs, too.
+_RUNNING: Final = ("run", "call", "test", "serve")
 
 
 class Verb(NamedTuple):
@@ -55,7 +57,7 @@ def _plumb(program: Program, arguments: list[str]) -> int:
     try:
         return verb.run(program, options)
     except CheckError as error:
-        return _problems(program, error)
+        return _problems(program, error, running=name in _RUNNING)
     except runtime.RuntimeFailure as failure:
         program.console.say(runtime.dumps(failure))
         return runtime.exit_code(failure)
@@ -78,12 +80,16 @@ def _unforeseen(error: Exception) -> runtime.RuntimeFailure:
     return InternalError(f"This was not foreseen: {what}. FAIRLEAD_DEBUG=1 shows the traceback.", cause=error)
 
 
-def _problems(program: Program, error: CheckError) -> int:
-    """Tell all that is wrong with a program."""
+def _problems(program: Program, error: CheckError, *, running: bool) -> int:
+    """Tell all that is wrong with a program: to people, and last as one line for who reads what a run says."""
+    from fairlead.failures import runtime
+
     for problem in error.problems:
         program.console.say(problem.shown())
     count = len(error.problems)
     program.console.say(f"{count} {'problem' if count == 1 else 'problems'}.")
+    if running and not program.console.err_tty:
+        program.console.say(runtime.dumps(error.failure))
     return _CONFIG
 
 
