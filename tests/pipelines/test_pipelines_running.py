@@ -2,16 +2,20 @@
 
 import asyncio
 import gc
+import itertools
 import sys
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from effort import effort
 from fairlead import App, Failure, Kind
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_file, check_text, require
 from fairlead.pipelines.host import Host
+from fairlead.pipelines.lines import between
 from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Ended, Run, call, run_all
 
@@ -413,3 +417,30 @@ async def test_a_program_runs_in_the_folder_that_is_named_from_where_it_is_writt
     main = check_file(path).main
     assert main is not None
     assert await run_all(main, [1]) == [len("inner")]
+
+
+def between_lines(chunks: Iterable[bytes]) -> list[bytes]:
+    """What a program writes that gives 1 for each text it reads, in these pieces."""
+
+    async def read() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    written: list[bytes] = []
+    asyncio.run(between(program("let main : !string -> !int = map(1)"), read, written.append))
+    return written
+
+
+def test_a_long_line_is_read_in_time_that_grows_with_its_length() -> None:
+    def pieces(count: int) -> list[bytes]:
+        return [b'"', *[b"x" * (1 << 16)] * count, b'"\n"y"']
+
+    assert between_lines(pieces(10)) == [b"1\n", b"1\n"]
+    short = min(effort(lambda: between_lines(pieces(50))) for _ in range(3))
+    assert effort(lambda: between_lines(pieces(900))) < 90 * short
+
+
+def test_a_line_without_an_end_is_refused_when_it_is_too_long() -> None:
+    with pytest.raises(Failure) as caught:
+        between_lines(itertools.chain([b'"a"\n"'], itertools.repeat(b"x" * (1 << 20))))
+    assert (caught.value.code, caught.value.details["line"]) == ("parse_error", 2)

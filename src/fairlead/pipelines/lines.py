@@ -55,15 +55,29 @@ async def _either(run: Run, feeding: asyncio.Task[None] | None) -> None:
 
 
 async def _feed(run: Run, read: Callable[[], AsyncIterator[bytes]]) -> None:
-    rest, number = b"", 0
+    # A line that is not whole yet is kept in parts: to join them with each read would take quadratic time.
+    rest: list[bytes] = []
+    length = number = 0
     async for chunk in read():
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        if len(rest) > _LONGEST:
-            raise ParseError(f"Line {number + len(lines) + 1} of the input is longer than {_LONGEST} bytes.")
+        lines = chunk.split(b"\n")
+        if length + len(lines[0]) > _LONGEST:
+            raise _too_long(number + 1)
+        if len(lines) == 1:
+            rest.append(chunk)
+            length += len(chunk)
+            continue
+        if rest:
+            lines[0] = b"".join([*rest, lines[0]])
+        last = lines.pop()
+        rest, length = [last], len(last)
         number = await _send(run, lines, number)
-    await _send(run, [rest], number)
+    await _send(run, [b"".join(rest)], number)
     run.close_input()
+
+
+def _too_long(number: int) -> ParseError:
+    message = f"Line {number} of the input is longer than {_LONGEST} bytes."
+    return ParseError(message, details={"source": "main", "line": number})
 
 
 async def _send(run: Run, lines: list[bytes], number: int) -> int:
