@@ -132,6 +132,7 @@ async def _barrier(place: Place) -> None:
         count = min(map(len, waiting))
         pairs = [[side.popleft() for side in waiting] for _ in range(count)]
         await place.outlets["output"].send(pairs) if "output" in place.outlets else None
+        await asyncio.sleep(0)  # a circle without anything that waits must not hold the loop
 
 
 class _Sessions:
