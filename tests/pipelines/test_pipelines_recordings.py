@@ -100,6 +100,28 @@ def test_bytes_that_are_no_text_are_no_recording(triage: Path) -> None:
     assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
 
 
+@pytest.mark.parametrize("words", [["--record", "a.rec.jsonl"], ["--durable", "monday"]])
+def test_a_message_may_hold_what_ends_lines_elsewhere(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    given = '"one\u2028two\u0085"\n\n"three"\r\n'
+    done = plumb(tmp_path, "run", "a.plumb", *words, given=given)
+    assert (done.returncode, done.stdout) == (0, plumb(tmp_path, "run", "a.plumb", given=given).stdout)
+    assert len(done.stdout.split("\n")) == 3
+    if "--record" in words:
+        assert plumb(tmp_path, "test", "a.plumb").stdout == "ok a.rec.jsonl (2 results, 0 steps)\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_bytes_that_are_no_text_are_no_messages(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    verb, *more = words
+    done = subprocess.run(
+        Warm.python.command("-m", "fairlead", "plumb", verb, "a.plumb", *more),
+        input=b'"\xff"\n', capture_output=True, cwd=tmp_path, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "parse_error")
+
+
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:
     done = plumb(triage, "test", "triage.plumb")
     assert done.returncode != 0

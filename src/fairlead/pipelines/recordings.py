@@ -66,7 +66,7 @@ class Record:
 def read_record(text: str, name: str) -> Record:
     """A recording from its text. Raises ConfigError when it is none, or was cut off."""
     record, known = Record(), False
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

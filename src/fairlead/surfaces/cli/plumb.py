@@ -228,7 +228,7 @@ def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
         raise wrong_option("--record", "a durable run is not recorded; leave out one of the two.")
     if not main.inputs:
         raise wrong_option(next(iter(given)), "this pipeline takes no messages, and never ends.")
-    messages, write = runs.messages_of(program.console.stdin.read()), _writer(program.console)
+    messages, write = runs.messages_of(_all_input(program.console)), _writer(program.console)
     if "--record" in given:
         return _finish(program, lambda: runs.recorded(main, messages, write, host, given["--record"]))
     app = host.app = runs.own_app(program)
@@ -265,7 +265,7 @@ def _call(program: Program, options: Options) -> int:
     from fairlead.pipelines.running import call
 
     _, main = _main(program, options)
-    given = options.words[1] if len(options.words) > 1 else program.console.stdin.read()
+    given = options.words[1] if len(options.words) > 1 else _all_input(program.console)
     try:
         value = _json.loads(given)
     except ValueError as error:
@@ -343,6 +343,13 @@ async def _input(console: Console) -> AsyncIterator[bytes]:
         return
     async for chunk in chunks_of(descriptor):
         yield chunk
+
+
+def _all_input(console: Console) -> bytes:
+    """All of the input at once, as it was sent: whether it is text is for who reads it."""
+    buffer = getattr(console.stdin, "buffer", None)
+    data: bytes = console.stdin.read().encode() if buffer is None else buffer.read()
+    return data
 
 
 def _writer(console: Console) -> Callable[[bytes], None]:

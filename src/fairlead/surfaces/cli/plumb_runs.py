@@ -49,10 +49,10 @@ def limits_of(given: str | None) -> dict[str, float] | None:
     return limits
 
 
-def messages_of(text: str) -> list[Any]:
-    """The messages of JSON Lines. Raises ParseError."""
+def messages_of(text: bytes) -> list[Any]:
+    """The messages of JSON Lines, which only a line feed ends: others may stand in a text. Raises ParseError."""
     found = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
