@@ -122,6 +122,19 @@ def test_bytes_that_are_no_text_are_no_messages(tmp_path: Path, words: list[str]
     assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "parse_error")
 
 
+@pytest.mark.parametrize("last", ["0", '"no number"'])
+def test_a_recorded_run_gives_what_a_plain_one_gives_before_it_fails(tmp_path: Path, last: str) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !int -> !number = map(6 / value)")
+    given = f"1\n2\n3\n{last}\n"
+    plain = plumb(tmp_path, "run", "a.plumb", given=given)
+    done = plumb(tmp_path, "run", "a.plumb", "--record", "a.rec.jsonl", given=given)
+    assert (done.returncode, done.stdout, done.stderr) == (1, plain.stdout, plain.stderr)
+    count = len(plain.stdout.splitlines())
+    assert plumb(tmp_path, "test", "a.plumb").stdout == f"ok a.rec.jsonl ({count} results, 0 steps)\n"
+    if last != "0":
+        assert plain.stdout == "6.0\n3.0\n2.0\n"
+
+
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:
     done = plumb(triage, "test", "triage.plumb")
     assert done.returncode != 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
@@ -16,6 +16,8 @@ from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Run
 
 _CHUNK: Final = 1 << 16
+#: Messages that are sent together where all of them are there.
+_BATCH: Final = 512
 #: A single message may have so many bytes.
 _LONGEST: Final = 64 * 1024 * 1024
 
@@ -32,13 +34,31 @@ async def between(
         write(b"".join([_json.encode(value) + b"\n" for value in batch]))
 
     async with Run(process, host, write=told) as run:
-        feeding = asyncio.get_running_loop().create_task(_feed(run, read)) if process.inputs else None
-        try:
-            await _either(run, feeding)
-        finally:
-            if feeding is not None:
-                feeding.cancel()
-                await asyncio.gather(feeding, return_exceptions=True)
+        await _fed(run, _feed(run, read) if process.inputs else None)
+
+
+async def sent(run: Run, values: list[Any]) -> None:
+    """Send messages and wait for the end, as a run between lines does: what comes before a failure is out.
+
+    Raises Failure.
+    """
+
+    async def feed() -> None:
+        for start in range(0, len(values), _BATCH):
+            await run.send_batch(values[start : start + _BATCH])
+        run.close_input()
+
+    await _fed(run, feed())
+
+
+async def _fed(run: Run, feed: Coroutine[Any, Any, None] | None) -> None:
+    feeding = None if feed is None else asyncio.get_running_loop().create_task(feed)
+    try:
+        await _either(run, feeding)
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _either(run: Run, feeding: asyncio.Task[None] | None) -> None:

@@ -66,6 +66,7 @@ async def recorded(
     main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, path: str
 ) -> None:
     """Run and write down what happens. Raises Failure."""
+    from fairlead.pipelines.lines import sent
     from fairlead.pipelines.running import Run
 
     try:
@@ -84,10 +85,7 @@ async def recorded(
         try:
             async with Run(main, host, write=told) as run:
                 recorder.received(messages)
-                for value in messages:
-                    await run.send(value)
-                run.close_input()
-                await run.wait()
+                await sent(run, messages)
         except Failure as failure:
             recorder.ended(failure)
             raise
