@@ -281,6 +281,32 @@ async def _claude_code_error(tmp_path: Path) -> Failure:
     return await told(run_all(main, ["hi"], Host(environ=environ)))
 
 
+async def failed(settings: str, **environ: str) -> tuple[str, Any]:
+    """The code and the source of what an agent named `asker` fails with."""
+    agent = f"let asker : !string -> !string = agent {{ retry: 0, {settings} }}"
+    main = require(
+        check_text(f"{agent} let main : !string -> !string = plumb(i, o) {{ i ; asker ; o }}")
+    ).main
+    assert main is not None
+    error = wire.render(await told(run_all(main, ["hi"], Host(environ={**os.environ, **environ}))))
+    return error["error"], error.get("source")
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "api_error"), (401, "config_error")])
+async def test_a_model_that_fails_is_named_by_its_agent(status: int, code: str) -> None:
+    async with ModelServer(Answer({"error": {"message": "broken"}}, status)).run() as server:
+        settings = f'provider: "openai", model: "x", endpoint: "{server.url}/v1"'
+        assert await failed(settings, OPENAI_API_KEY="sk-test") == (code, "asker")
+
+
+async def test_a_coding_agent_or_a_server_of_tools_that_fails_is_named_by_its_agent(tmp_path: Path) -> None:
+    nothing = str(tmp_path / "nothing")
+    coding = 'provider: "claude_code", model: "x"'
+    assert await failed(coding, FAIRLEAD_CLAUDE_CODE=nothing) == ("claude_code_error", "asker")
+    served = f'provider: "eliza", model: "doctor", mcp: [{{ name: "files", command: "{nothing}" }}]'
+    assert await failed(served) == ("mcp_transport_error", "asker")
+
+
 async def test_what_a_coding_agent_costs_counts_for_the_budget(tmp_path: Path) -> None:
     program = tmp_path / "claude"
     answer = '{"result": "done", "usage": {"input_tokens": 5}, "total_cost_usd": 0.75}'

@@ -7,7 +7,8 @@ conversation, is in a process of its own, or here where its model cannot leave t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -15,6 +16,7 @@ from typing import Any, Final, Protocol
 from fairlead import _json
 from fairlead.agents.models.model import Model
 from fairlead.agents.operator import Approval, Verdict
+from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.apart import Apart, portable
 from fairlead.pipelines.cells import Place
@@ -113,9 +115,10 @@ class Talker:
                     return
 
     async def _turn(self, value: Any) -> Any:
-        agent = self._here_or_apart()
-        await self._desk.begin()
-        return await agent.turn(value)
+        with _blaming(self._place.name):
+            agent = self._here_or_apart()
+            await self._desk.begin()
+            return await agent.turn(value)
 
     def _here_or_apart(self) -> Agent:
         """The agent, who begins with the first message or command. Raises Failure when there is no such model."""
@@ -144,7 +147,8 @@ class Talker:
         async with self._heeding:
             if self._over:
                 return
-            told = await self._here_or_apart().heed(command)
+            with _blaming(self._place.name):
+                told = await self._here_or_apart().heed(command)
         if told.get("stopped"):
             self._stopped = True
             self._place.inlets["input"].close()
@@ -180,6 +184,16 @@ class Talker:
                 waiting = self._asked.get(reply["id"])
                 if waiting is not None and not waiting.done():
                     waiting.set_result(Verdict(reply["approve"], reply.get("reason", "")))
+
+
+@contextmanager
+def _blaming(agent: str) -> Iterator[None]:
+    """A failure says whose it is: models and servers of tools do not know for whom they work."""
+    try:
+        yield
+    except Failure as failure:
+        failure.details.setdefault("source", agent)
+        raise
 
 
 def _nobody() -> Model:
