@@ -79,6 +79,29 @@ def test_what_is_wrong_with_the_input_is_one_line_of_json_and_an_exit_code(
     assert list(error)[:3] == ["error", "category", "detail"]
 
 
+@pytest.mark.parametrize("words", [["-4"], ["--", "-4"], ["--telemetry", "-4"]])
+def test_a_call_takes_a_negative_number(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !int -> !int = map(value + 1)")
+    assert plumb("call", str(tmp_path / "a.plumb"), *words).stdout == "-3\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_json_that_is_nested_too_deeply_is_told_so(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !json -> !json = id")
+    verb, *more = words
+    done = plumb(verb, "a.plumb", *more, stdin="[" * 5000 + "]" * 5000 + "\n", cwd=tmp_path)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"]) == (1, "parse_error")
+    assert "nested too deeply" in told["detail"]
+
+
+def test_a_result_that_is_nested_too_deeply_to_be_written_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !json -> !json = id")
+    for verb in ("run", "call"):
+        done = plumb(verb, "a.plumb", stdin="[" * 1020 + "]" * 1020 + "\n", cwd=tmp_path)
+        assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "validation_error")
+
+
 def test_no_result_is_a_pipeline_error(triage: str) -> None:
     done = plumb("call", triage, '{"n": 1, "text": ""}')
     assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "pipeline_error")

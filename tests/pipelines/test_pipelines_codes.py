@@ -431,6 +431,22 @@ class Nobody(Operator):
         return None
 
 
+async def test_a_call_without_a_pipeline_is_told_what_it_lacks() -> None:
+    for value in ({"input": 1}, {"input": 1, "file": ""}):
+        failure = await called(value, auto_approve=True)
+        assert failure.code == "validation_error"
+        assert "`source`" in failure.message
+
+
+async def test_who_has_no_folder_of_documents_is_told_how_to_give_one() -> None:
+    for failure in (
+        await library("read", {"path": "a.txt"}, docroot=None),
+        await called({"file": "a.plumb", "input": 1}, auto_approve=True),
+    ):
+        assert failure.code == "docstore_denied"
+        assert "--docroot" in failure.message
+
+
 async def test_a_run_goes_on_while_a_called_pipeline_is_checked() -> None:
     source = "\n".join(f"let f{each} : !int -> !int = map(value + {each})" for each in range(1000))
     moments = 0

@@ -239,6 +239,12 @@ async def test_what_leads_too_deep_to_run_is_refused_by_the_checker(first: str, 
     assert {each.rule for each in check_text(text(500)).errors} == {"recursive"}
 
 
+async def test_a_program_whose_folder_is_not_there_is_told_so() -> None:
+    failure = await code_of('let main : !int -> !int = exec { cmd: "cat", cwd: "no_such_folder" }', [1])
+    assert failure.code == "process_error"
+    assert "no_such_folder" in failure.message
+
+
 async def test_a_program_that_is_not_there_is_a_process_error() -> None:
     failure = await code_of('let main : !int -> !int = exec { cmd: "/no/such/program" }', [1])
     assert failure.code == "process_error"

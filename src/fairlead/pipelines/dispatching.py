@@ -188,11 +188,18 @@ class Dispatcher:
 
     # Built-in and remote tools
 
+    def _docroot(self, name: str) -> str:
+        if self._host.docroot is None:
+            message = "There is no folder of documents here. Give one: --docroot DIR, or docroot= in Python."
+            raise DocstoreDenied(message, details={"source": name})
+        return self._host.docroot
+
     async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
+        root = self._docroot(name)
         if self._documents is None:
             from fairlead.tools.documents import documents
 
-            made = documents(self._host.docroot, exec=True)
+            made = documents(root, exec=True)
             self._documents = {each.name: each for each in made}
         return await self._invoked(self._documents[builtin], name, value)
 
@@ -237,13 +244,18 @@ class Dispatcher:
     def _looked_at(self, name: str, value: Mapping[str, Any]) -> Checked | Failure:
         """The pipeline that would run, or what is wrong with it.
 
-        That says which files there are, so it is told after the operator's yes. Raises ParseError at once: a text that
-        cannot be read has said nothing of any.
+        That says which files there are, so it is told after the operator's yes. Raises Failure at once where there is
+        no text, or one that cannot be read, which says nothing of any.
         """
         from fairlead.pipelines.parsing import parse
         from fairlead.pipelines.problems import TEXT, Problems, Source
 
         given = value.get("source")
+        if given is None and not value.get("file"):
+            message = (
+                f"{name!r} was given no pipeline: say `source`, its text, or `file`, a document that is one."
+            )
+            raise ValidationError(message, details={"source": name})
         try:
             source = self._document(name, value) if given is None else Source(TEXT, str(given))
         except Failure as failure:
@@ -273,13 +285,13 @@ class Dispatcher:
         from fairlead.pipelines.problems import Source
         from fairlead.tools.documents import document
 
-        file, root = str(value.get("file", "")), self._host.docroot
+        file, root = str(value.get("file", "")), self._docroot(name)
         try:
             data = document(root, file, LARGEST + 1)
             if len(data) > LARGEST:
                 raise LoadError(f"{file!r} has more than {LARGEST} bytes, and is no program.")
             # By its place on the disk, where the modules beside it are.
-            return Source(os.path.join(root or "", file), data.decode())
+            return Source(os.path.join(root, file), data.decode())
         except DocstoreDenied as failure:
             failure.details.setdefault("source", name)
             raise

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
-from fairlead.failures.runtime import ParseError
+from fairlead.failures.runtime import ParseError, ValidationError
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.network import Batch
 from fairlead.pipelines.program import Process
@@ -31,10 +31,19 @@ async def between(
     """Run a process from lines to lines. Raises Failure."""
 
     def told(batch: Batch) -> None:
-        write(b"".join([_json.encode(value) + b"\n" for value in batch]))
+        write(written(batch))
 
     async with Run(process, host, write=told) as run:
         await _fed(run, _feed(run, read) if process.inputs else None)
+
+
+def written(values: Batch) -> bytes:
+    """Results as lines. Raises ValidationError for one that no line can hold."""
+    try:
+        return b"".join([_json.encode(value) + b"\n" for value in values])
+    except TypeError as error:
+        message = "A result of 'main' is nested too deeply to be written."
+        raise ValidationError(message, details={"source": "main"}, cause=error) from error
 
 
 async def sent(run: Run, values: list[Any]) -> None:
@@ -112,11 +121,17 @@ async def _send(run: Run, lines: list[bytes], number: int) -> int:
         except ValueError as error:
             if values:
                 await run.send_batch(values)
-            message = f"Line {number} of the input is not JSON."
+            message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
     if values:
         await run.send_batch(values)
     return number
+
+
+def unreadable(what: str, error: ValueError) -> str:
+    """Why a text was not read: it is no JSON, or has more levels than anything can walk."""
+    deep = any(word in str(error) for word in ("depth", "deep"))
+    return f"{what} is {'nested too deeply' if deep else 'not JSON'}."
 
 
 async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:

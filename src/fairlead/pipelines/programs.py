@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead import _json
 from fairlead.failures.runtime import ParseError, ProcessError
 from fairlead.pipelines.cells import Place
+from fairlead.pipelines.lines import unreadable
 from fairlead.pipelines.network import Inlet
 
 #: A line may be so long.
@@ -76,9 +77,7 @@ class Program:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            # A name or an argument with a character that no program can be given is a ValueError.
-            why = error.strerror if isinstance(error, OSError) else error
-            message = f"The program {command!r} cannot be started: {why}."
+            message = f"The program {command!r} cannot be started: {_why_not(error, folder)}."
             raise ProcessError(message, details=self._source, cause=error) from error
 
     def _folder(self) -> str | None:
@@ -143,7 +142,7 @@ class Program:
                 try:
                     value = _json.loads(line)
                 except ValueError as error:
-                    message = f"The program of {self._place.name!r} wrote a line that is not JSON."
+                    message = unreadable(f"A line that the program of {self._place.name!r} wrote", error)
                     raise ParseError(message, details=self._source, cause=error) from error
                 network.running += 1
                 try:
@@ -226,6 +225,13 @@ class Program:
             if self._place.budget is not None:
                 self._place.budget.end()
             self._place.network.rest()
+
+
+def _why_not(error: OSError | ValueError, folder: str | None) -> str:
+    if folder is not None and not os.path.isdir(folder):
+        return f"its `cwd` {folder!r} is no folder"
+    # A name or an argument with a character that no program can be given is a ValueError.
+    return str(error.strerror if isinstance(error, OSError) else error)
 
 
 async def _end(child: asyncio.subprocess.Process, *listening: asyncio.Task[None]) -> None:

@@ -262,6 +262,7 @@ def _serve(program: Program, options: Options) -> int:
 def _call(program: Program, options: Options) -> int:
     from fairlead import _json
     from fairlead.failures.runtime import ParseError
+    from fairlead.pipelines.lines import unreadable, written
     from fairlead.pipelines.running import call
 
     _, main = _main(program, options)
@@ -269,11 +270,12 @@ def _call(program: Program, options: Options) -> int:
     try:
         value = _json.loads(given)
     except ValueError as error:
-        raise ParseError("The input is not JSON.", details={"source": "main"}, cause=error) from error
+        message = unreadable("The input", error)
+        raise ParseError(message, details={"source": "main"}, cause=error) from error
     host, write = _host(program, options), _writer(program.console)
 
     async def once() -> None:
-        write(_json.encode(await call(main, value, host)) + b"\n")
+        write(written([await call(main, value, host)]))
 
     return _finish(program, once)
 

@@ -51,13 +51,15 @@ def limits_of(given: str | None) -> dict[str, float] | None:
 
 def messages_of(text: bytes) -> list[Any]:
     """The messages of JSON Lines, which only a line feed ends: others may stand in a text. Raises ParseError."""
+    from fairlead.pipelines.lines import unreadable
+
     found = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
         except ValueError as error:
-            message = f"Line {number} of the input is not JSON."
+            message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
     return found
 
@@ -66,7 +68,7 @@ async def recorded(
     main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, path: str
 ) -> None:
     """Run and write down what happens. Raises Failure."""
-    from fairlead.pipelines.lines import sent
+    from fairlead.pipelines.lines import sent, written
     from fairlead.pipelines.running import Run
 
     try:
@@ -80,7 +82,7 @@ async def recorded(
 
         def told(batch: list[Any]) -> None:
             recorder.sent(batch)
-            write(b"".join(_json.encode(value) + b"\n" for value in batch))
+            write(written(batch))
 
         try:
             async with Run(main, host, write=told) as run:
@@ -97,11 +99,12 @@ async def durably(
 ) -> None:
     """Run as a task of the store, or go on with it; its results are written when it is done. Raises Failure."""
     from fairlead.pipelines.durable import run_durably
+    from fairlead.pipelines.lines import written
 
     settings = {"docroot": host.docroot, "auto_approve": host.auto_approve, "limits": host.limits}
     heard = {"listener": host.listener, "environ": host.environ, "model": host.model}
     results = await run_durably(app, main, messages, name, **settings, **heard)
-    write(b"".join(_json.encode(value) + b"\n" for value in results))
+    write(written(results))
 
 
 def own_app(program: Program) -> App:
