@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from fairlead import App, Failure
 from fairlead.agents import Approval, Verdict
@@ -217,6 +218,37 @@ async def test_what_happens_is_told_on_the_telemetry_port_and_to_who_listens() -
     }
     assert usage in results
     assert usage in heard
+
+
+async def test_telemetry_of_a_tool_has_its_result_in_short_or_the_code_of_its_failure() -> None:
+    heard: list[dict[str, Any]] = []
+    text = """
+    let say : { text: string } -> { said: string, password: string } = map({ said: text, password: text })
+    let main : !string -> !string = agent { model: "default", tools: [say] }"""
+    turn = [call("say", text="hello"), call("say", text="x" * 5000), call("say"), call("nothing")]
+    await said(text, ["go"], turn, "done", listener=heard.append)
+    short, long, wrong, unknown = [each for each in heard if each["telemetry"] == "tool"]
+    assert (short["is_error"], short["result"]) == (False, '{"said":"hello","password":"[REDACTED]"}')
+    assert (len(long["result"]), len(long["input"])) == (200, 2000)
+    assert (wrong["is_error"], wrong["error"], wrong["category"]) == (True, "validation_error", "invalid")
+    assert (unknown["error"], unknown["category"]) == ("unknown_tool", "not_found")
+
+
+async def test_telemetry_tells_no_result_of_an_action_that_is_told_secrets() -> None:
+    heard: list[dict[str, Any]] = []
+    app = App("shop", models=ScriptModel([call("keep", pin="4711"), "done"]))
+
+    @app.action
+    def keep(pin: SecretStr) -> str:
+        """Keep."""
+        return f"kept {pin.get_secret_value()}"
+
+    text = """let keep : { pin: string } -> string = action keep
+    let main : !string -> !string = agent { model: "default", tools: [keep] }"""
+    await run_all(program(text, app), ["go"], Host(app=app, listener=heard.append))
+    (told,) = [each for each in heard if each["telemetry"] == "tool"]
+    assert (told["is_error"], told["result"]) == (False, "[REDACTED]")
+    assert "4711" not in str(heard)
 
 
 async def test_a_budget_of_tokens_is_enforced() -> None:

@@ -128,6 +128,42 @@ async def test_time_that_is_used_up_ends_what_never_would(process: str) -> None:
     assert (failure.code, failure.details["budget"]) == ("budget_exceeded", "time")
 
 
+SPINNING = [
+    "i ; again again ; again again ; filter(value < 0) ; o",
+    "let c : !int = channel i ; c c ; map(value) ; c c ; filter(value < 0) ; o",
+    "let pair : (!int, !int) -> !(int, int) = barrier i ; (id * id) ; pair pair ; map(value.0) ; (id * id) ; pair "
+    "pair ; filter(value.0 < 0) ; project(0) ; o",
+]
+
+
+@pytest.mark.parametrize("body", SPINNING)
+async def test_time_that_is_used_up_ends_a_loop_of_pure_processes(body: str) -> None:
+    text = "let again : !int -> !int = map(value) let main : !int -> !int = plumb(i, o) {{ {} }}"
+    pair = body.partition(" i ;")[0] + " " if body.startswith("let") else ""
+    block = f"{pair}budget {{ time: 0.05 }} {{ {body.removeprefix(pair)} }}"
+    async with asyncio.timeout(30):
+        for program, limits in ((text.format(block), None), (text.format(body), {"time": 0.05})):
+            failure = await refused(program, App("shop"), [1], limits=limits)
+            assert (failure.code, failure.details["budget"]) == ("budget_exceeded", "time")
+
+
+async def test_a_pipeline_that_waits_for_its_next_message_spends_no_time() -> None:
+    text = (
+        "let again : !int -> !int = map(value - 1) let main : !int -> !int = plumb(i, o) { i ; again again ; "
+    )
+    text += "filter(value > 0) ; again again ; o }"
+    async with Run(program(text, App("shop")), Host(limits={"time": 0.2})) as run:
+        await run.send(3)
+        assert [await run.recv() for _ in range(3)] == [2, 1, 0]
+        loop = asyncio.get_running_loop()
+        waited = loop.create_future()
+        loop.call_later(0.4, waited.set_result, None)
+        await waited
+        assert run.accounts()[0]["spent"]["time"] < 0.2
+        run.close_input()
+        await run.wait()
+
+
 async def test_only_time_at_work_counts() -> None:
     now = [0.0]
     budget = Budget({"time": 100}, clock=lambda: now[0])

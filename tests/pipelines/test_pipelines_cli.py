@@ -79,6 +79,29 @@ def test_what_is_wrong_with_the_input_is_one_line_of_json_and_an_exit_code(
     assert list(error)[:3] == ["error", "category", "detail"]
 
 
+@pytest.mark.parametrize("words", [["-4"], ["--", "-4"], ["--telemetry", "-4"]])
+def test_a_call_takes_a_negative_number(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !int -> !int = map(value + 1)")
+    assert plumb("call", str(tmp_path / "a.plumb"), *words).stdout == "-3\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_json_that_is_nested_too_deeply_is_told_so(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !json -> !json = id")
+    verb, *more = words
+    done = plumb(verb, "a.plumb", *more, stdin="[" * 5000 + "]" * 5000 + "\n", cwd=tmp_path)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"]) == (1, "parse_error")
+    assert "nested too deeply" in told["detail"]
+
+
+def test_a_result_that_is_nested_too_deeply_to_be_written_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !json -> !json = id")
+    for verb in ("run", "call"):
+        done = plumb(verb, "a.plumb", stdin="[" * 1020 + "]" * 1020 + "\n", cwd=tmp_path)
+        assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "validation_error")
+
+
 def test_no_result_is_a_pipeline_error(triage: str) -> None:
     done = plumb("call", triage, '{"n": 1, "text": ""}')
     assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "pipeline_error")
@@ -90,6 +113,29 @@ def test_a_program_that_does_not_check_is_never_run(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "bad.plumb:1:5: error: " in done.stderr
     assert "bad.plumb:2:10: error: " in done.stderr
+
+
+@pytest.mark.parametrize("words", [["run"], [], ["call"]])
+def test_a_run_of_what_does_not_check_ends_with_the_error_for_programs(
+    words: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "wrong.plumb"
+    path.write_text("let main : !int -> !string = id\nlet other : !int -> !int = nothing")
+    done = plumb(*words, str(path), stdin="1\n")
+    assert done.returncode == 2
+    *shown, last = done.stderr.splitlines()
+    assert shown[-1] == "2 problems."
+    told = json.loads(last)
+    assert (told["error"], told["category"], told["line"]) == ("config_error", "config", 1)
+    assert told["detail"]
+
+
+def test_check_tells_programs_each_problem_as_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.plumb"
+    path.write_text("let main : !int -> !string = id")
+    (problem,) = json.loads(plumb("check", str(path), "--json").stdout)["problems"]
+    assert (problem["error"], problem["category"]) == ("config_error", "config")
+    assert problem["detail"] == problem["message"]
 
 
 def test_a_file_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
@@ -156,6 +202,33 @@ def test_actions_are_those_of_the_app_that_is_named(tmp_path: Path) -> None:
     done = plumb("check", "b.plumb", cwd=tmp_path)
     assert done.returncode == 2
     assert "Did you mean 'double'?" in done.stderr
+
+
+def test_what_nobody_foresaw_is_one_line_of_json_and_a_traceback_for_who_asks(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "from fairlead import App\nfrom fairlead.agents.models.script import ScriptModel\n"
+        "def reply(request):\n    raise KeyError('password=hunter2')\n"
+        "app = App('shop', models=ScriptModel(reply))\n@app.action\ndef same(n: int) -> int:\n"
+        "    '''Same.'''\n    return n\n"
+    )
+    (tmp_path / "a.plumb").write_text(
+        'let asked : !int -> !int = agent { model: "default" }\n'
+        "let main : !{ n: int } -> !int = plumb(i, o) { i ; action same ; asked ; o }"
+    )
+    given = '{"n": 1}\n'
+    done = plumb("run", "a.plumb", stdin=given, cwd=tmp_path)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"], told["category"]) == (1, "internal_error", "internal")
+    assert "hunter2" not in done.stderr
+    assert "Traceback" in plumb("run", "a.plumb", stdin=given, cwd=tmp_path, FAIRLEAD_DEBUG="1").stderr
+
+
+def test_a_prompt_that_is_no_text_is_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "prompt").write_bytes(b"\xff\xfe")
+    agent = 'agent { provider: "eliza", model: "doctor", prompts: ["./prompt"] }'
+    (tmp_path / "a.plumb").write_text(f"let main : !string -> !string = {agent}")
+    done = plumb("run", "a.plumb", stdin='"hi"\n', cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
 
 
 def test_telemetry_goes_to_stderr_when_it_is_asked_for(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Each of the 23 codes comes from a real cause, and stands on the wire exactly as the contract has it."""
 
+import asyncio
 import json
 import os
 import sys
@@ -280,6 +281,32 @@ async def _claude_code_error(tmp_path: Path) -> Failure:
     return await told(run_all(main, ["hi"], Host(environ=environ)))
 
 
+async def failed(settings: str, **environ: str) -> tuple[str, Any]:
+    """The code and the source of what an agent named `asker` fails with."""
+    agent = f"let asker : !string -> !string = agent {{ retry: 0, {settings} }}"
+    main = require(
+        check_text(f"{agent} let main : !string -> !string = plumb(i, o) {{ i ; asker ; o }}")
+    ).main
+    assert main is not None
+    error = wire.render(await told(run_all(main, ["hi"], Host(environ={**os.environ, **environ}))))
+    return error["error"], error.get("source")
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "api_error"), (401, "config_error")])
+async def test_a_model_that_fails_is_named_by_its_agent(status: int, code: str) -> None:
+    async with ModelServer(Answer({"error": {"message": "broken"}}, status)).run() as server:
+        settings = f'provider: "openai", model: "x", endpoint: "{server.url}/v1"'
+        assert await failed(settings, OPENAI_API_KEY="sk-test") == (code, "asker")
+
+
+async def test_a_coding_agent_or_a_server_of_tools_that_fails_is_named_by_its_agent(tmp_path: Path) -> None:
+    nothing = str(tmp_path / "nothing")
+    coding = 'provider: "claude_code", model: "x"'
+    assert await failed(coding, FAIRLEAD_CLAUDE_CODE=nothing) == ("claude_code_error", "asker")
+    served = f'provider: "eliza", model: "doctor", mcp: [{{ name: "files", command: "{nothing}" }}]'
+    assert await failed(served) == ("mcp_transport_error", "asker")
+
+
 async def test_what_a_coding_agent_costs_counts_for_the_budget(tmp_path: Path) -> None:
     program = tmp_path / "claude"
     answer = '{"result": "done", "usage": {"input_tokens": 5}, "total_cost_usd": 0.75}'
@@ -346,6 +373,95 @@ async def test_a_model_cannot_run_a_program_by_way_of_a_pipeline_without_the_ope
     failure = await called({"source": source, "input": 1}, docroot=str(tmp_path))
     assert failure.code == "tool_denied"
     assert not mark.exists()
+
+
+DISK = [
+    {
+        "source": 'let main : !int -> !string = agent { provider: "eliza", model: "doctor", prompts: ["PLACE"] }'
+    },
+    {"source": "use ./PLACE let main : !int -> !int = id"},
+    {"source": "use there let main : !int -> !int = id"},
+    {"file": "PLACE.plumb"},
+    {"file": "../there.plumb"},
+]
+
+
+@pytest.mark.parametrize("value", DISK)
+@pytest.mark.parametrize("place", ["there", "nowhere"])
+async def test_what_is_on_the_disk_is_not_told_before_the_operators_yes(
+    value: dict[str, Any], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "documents"
+    for folder in (tmp_path, root):
+        folder.mkdir(exist_ok=True)
+        (folder / "there.plumb").write_text("secret words of a note")
+    (tmp_path / "there").write_text("a prompt")
+    given = {key: each.replace("PLACE", place) for key, each in value.items()}
+    if "prompts" in given.get("source", ""):
+        given["source"] = given["source"].replace(place, str(tmp_path / place))
+    refusals = set()
+    for host in ({}, {"operator": Nobody()}):
+        failure = await called({**given, "input": 1}, docroot=str(root), **host)
+        refusals.add((failure.code, failure.message))
+    assert refusals == {
+        ("tool_denied", "The tool 'call' needs the operator's yes, and no operator is there."),
+        ("tool_denied", "The operator declined the tool 'call': no"),
+    }
+
+
+async def test_a_text_finds_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.plumb").write_text("secret words of a note")
+    (tmp_path / "prompt.md").write_text("a prompt")
+    source = 'use ./there let main : !int -> !string = agent { model: "script/x", prompts: ["./prompt.md"] }'
+    failure = await called({"source": source, "input": 1}, auto_approve=True)
+    assert failure.code == "load_error"
+    assert "secret" not in wire.dumps(failure)
+    assert {each["rule"] for each in failure.details["problems"]} == {"unknown", "config"}
+
+
+class Nobody(Operator):
+    """Says no to everything."""
+
+    async def approve(self, ask: Approval) -> Verdict:
+        return Verdict(False, "no")
+
+    async def clarify(self, ask: Clarification) -> None:
+        return None
+
+
+async def test_a_call_without_a_pipeline_is_told_what_it_lacks() -> None:
+    for value in ({"input": 1}, {"input": 1, "file": ""}):
+        failure = await called(value, auto_approve=True)
+        assert failure.code == "validation_error"
+        assert "`source`" in failure.message
+
+
+async def test_who_has_no_folder_of_documents_is_told_how_to_give_one() -> None:
+    for failure in (
+        await library("read", {"path": "a.txt"}, docroot=None),
+        await called({"file": "a.plumb", "input": 1}, auto_approve=True),
+    ):
+        assert failure.code == "docstore_denied"
+        assert "--docroot" in failure.message
+
+
+async def test_a_run_goes_on_while_a_called_pipeline_is_checked() -> None:
+    source = "\n".join(f"let f{each} : !int -> !int = map(value + {each})" for each in range(1000))
+    moments = 0
+
+    async def count() -> None:
+        nonlocal moments
+        while True:
+            await asyncio.sleep(0)
+            moments += 1
+
+    counting = asyncio.create_task(count())
+    failure = await called({"source": source, "input": 1}, auto_approve=True)
+    counting.cancel()
+    assert failure.code == "load_error"
+    assert moments > 10
 
 
 async def test_who_is_asked_for_a_called_pipeline_sees_all_that_will_run(tmp_path: Path) -> None:

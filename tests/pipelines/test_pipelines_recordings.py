@@ -94,6 +94,47 @@ def test_what_is_no_whole_recording_is_refused(triage: Path, text: str) -> None:
     assert json.loads(done.stderr)["error"] == "config_error"
 
 
+def test_bytes_that_are_no_text_are_no_recording(triage: Path) -> None:
+    (triage / "bytes").write_bytes(b"\xff\xfe\x00")
+    done = plumb(triage, "test", "triage.plumb", "--replay", "bytes")
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+
+
+@pytest.mark.parametrize("words", [["--record", "a.rec.jsonl"], ["--durable", "monday"]])
+def test_a_message_may_hold_what_ends_lines_elsewhere(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    given = '"one\u2028two\u0085"\n\n"three"\r\n'
+    done = plumb(tmp_path, "run", "a.plumb", *words, given=given)
+    assert (done.returncode, done.stdout) == (0, plumb(tmp_path, "run", "a.plumb", given=given).stdout)
+    assert len(done.stdout.split("\n")) == 3
+    if "--record" in words:
+        assert plumb(tmp_path, "test", "a.plumb").stdout == "ok a.rec.jsonl (2 results, 0 steps)\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_bytes_that_are_no_text_are_no_messages(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    verb, *more = words
+    done = subprocess.run(
+        Warm.python.command("-m", "fairlead", "plumb", verb, "a.plumb", *more),
+        input=b'"\xff"\n', capture_output=True, cwd=tmp_path, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "parse_error")
+
+
+@pytest.mark.parametrize("last", ["0", '"no number"'])
+def test_a_recorded_run_gives_what_a_plain_one_gives_before_it_fails(tmp_path: Path, last: str) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !int -> !number = map(6 / value)")
+    given = f"1\n2\n3\n{last}\n"
+    plain = plumb(tmp_path, "run", "a.plumb", given=given)
+    done = plumb(tmp_path, "run", "a.plumb", "--record", "a.rec.jsonl", given=given)
+    assert (done.returncode, done.stdout, done.stderr) == (1, plain.stdout, plain.stderr)
+    count = len(plain.stdout.splitlines())
+    assert plumb(tmp_path, "test", "a.plumb").stdout == f"ok a.rec.jsonl ({count} results, 0 steps)\n"
+    if last != "0":
+        assert plain.stdout == "6.0\n3.0\n2.0\n"
+
+
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:
     done = plumb(triage, "test", "triage.plumb")
     assert done.returncode != 0

@@ -2,16 +2,20 @@
 
 import asyncio
 import gc
+import itertools
 import sys
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from effort import effort
 from fairlead import App, Failure, Kind
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_file, check_text, require
 from fairlead.pipelines.host import Host
+from fairlead.pipelines.lines import between
 from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Ended, Run, call, run_all
 
@@ -110,6 +114,21 @@ async def test_a_barrier_with_sides_of_very_different_length_does_not_lock_up() 
     assert await given(text, list(range(5001))) == [[0, 5000]]
 
 
+async def test_a_barrier_takes_batches_that_are_many_times_larger_than_a_channel() -> None:
+    text = """
+    let main : !int -> !(int, int) = plumb(i, o) {
+      i ; (filter(value >= 12000) * filter(value < 12000)) ; barrier ; o
+    }
+    """
+    async with Run(program(text)) as run:
+        async with asyncio.timeout(30):
+            for start in range(0, 24_000, 6000):
+                await run.send_batch(list(range(start, start + 6000)))
+            run.close_input()
+            results = [each async for each in run]
+    assert results == [[12_000 + each, each] for each in range(12_000)]
+
+
 async def test_a_filter_with_a_type_lets_go_of_everything_else() -> None:
     text = """
     let small : !{ n: int } -> !{ n: int } = filter(n < 10)
@@ -169,6 +188,7 @@ async def test_a_program_in_a_loop_lets_the_loop_end() -> None:
         ("import os; os.kill(os.getpid(), 9)", "process_error", {"signal": 9}),
         ("print('{')", "parse_error", {}),
         ("print('[]')", "validation_error", {"expected": "int"}),
+        ("print('1' * (65 << 20))", "parse_error", {}),
     ],
 )  # fmt: skip
 async def test_a_program_that_goes_wrong_ends_the_run(
@@ -180,6 +200,49 @@ async def test_a_program_that_goes_wrong_ends_the_run(
     assert failure.code == expected
     assert {key: failure.details[key] for key in extras} == extras
     assert failure.details["source"] == "main"
+
+
+async def test_a_program_may_say_on_stderr_what_it_likes() -> None:
+    code = "import sys\nprint('x' * (65 << 20), file=sys.stderr)\nprint('after', file=sys.stderr)\nprint(1)"
+    told: list[dict[str, Any]] = []
+    assert await given(
+        f"let main : !int -> !int = {execute(code)}", [1], host=Host(listener=told.append)
+    ) == [1]
+    lines = [each["line"] for each in told if each["telemetry"] == "stderr"]
+    assert lines[-1] == "after"
+    assert all(len(each) <= 10_000 for each in lines)
+
+
+@pytest.mark.parametrize("settings", ['cmd: "cat\\u0000x"', 'cmd: "cat", args: ["\\u0000"]'])
+async def test_a_program_that_no_system_can_start_is_a_process_error(settings: str) -> None:
+    failure = await code_of(f"let main : !int -> !int = exec {{ {settings} }}", [1])
+    assert (failure.code, failure.details["source"]) == ("process_error", "main")
+
+
+@pytest.mark.parametrize(
+    ("first", "next", "main"),
+    [
+        ("type f0 = int", "type f{} = {{ x: f{} }}", "!f{} -> !f{} = id"),
+        ("type f0 = int", "type f{} = [f{}]", "!f{} -> !f{} = id"),
+        ("let f0 : !int -> !int = id", "let f{} : !int -> !int = plumb(i, o) {{ i ; f{} ; o }}", "!int -> !int = f{}"),
+        ("let f0 : !int -> !int = id", "let f{} : !int -> !int = f{}", "!int -> !int = f{}"),
+    ],
+)  # fmt: skip
+async def test_what_leads_too_deep_to_run_is_refused_by_the_checker(first: str, next: str, main: str) -> None:
+    def text(depth: int) -> str:
+        lines = [first, *(next.format(each + 1, each) for each in range(depth))]
+        return "\n".join([*lines, f"let main : {main.format(depth, depth)}"])
+
+    async with Run(program(text(190))) as run:
+        run.close_input()
+        await run.wait()
+    assert {each.rule for each in check_text(text(500)).errors} == {"recursive"}
+
+
+async def test_a_program_whose_folder_is_not_there_is_told_so() -> None:
+    failure = await code_of('let main : !int -> !int = exec { cmd: "cat", cwd: "no_such_folder" }', [1])
+    assert failure.code == "process_error"
+    assert "no_such_folder" in failure.message
 
 
 async def test_a_program_that_is_not_there_is_a_process_error() -> None:
@@ -360,3 +423,30 @@ async def test_a_program_runs_in_the_folder_that_is_named_from_where_it_is_writt
     main = check_file(path).main
     assert main is not None
     assert await run_all(main, [1]) == [len("inner")]
+
+
+def between_lines(chunks: Iterable[bytes]) -> list[bytes]:
+    """What a program writes that gives 1 for each text it reads, in these pieces."""
+
+    async def read() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    written: list[bytes] = []
+    asyncio.run(between(program("let main : !string -> !int = map(1)"), read, written.append))
+    return written
+
+
+def test_a_long_line_is_read_in_time_that_grows_with_its_length() -> None:
+    def pieces(count: int) -> list[bytes]:
+        return [b'"', *[b"x" * (1 << 16)] * count, b'"\n"y"']
+
+    assert between_lines(pieces(10)) == [b"1\n", b"1\n"]
+    short = min(effort(lambda: between_lines(pieces(50))) for _ in range(3))
+    assert effort(lambda: between_lines(pieces(900))) < 90 * short
+
+
+def test_a_line_without_an_end_is_refused_when_it_is_too_long() -> None:
+    with pytest.raises(Failure) as caught:
+        between_lines(itertools.chain([b'"a"\n"'], itertools.repeat(b"x" * (1 << 20))))
+    assert (caught.value.code, caught.value.details["line"]) == ("parse_error", 2)

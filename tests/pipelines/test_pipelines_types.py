@@ -205,3 +205,45 @@ def test_a_type_that_is_part_of_itself_can_be_sent_too() -> None:
     told = read_type(spelled_type(tree))
     assert checker(told)({"kids": [{"kids": [], "name": "x"}]})
     assert not checker(told)({"kids": [{"kids": [{}]}]})
+
+
+def doubling(name: str, last: str, way: str, depth: int = 40) -> str:
+    """Types that name the one before twice: written out, the last has two to the power of its depth parts."""
+    lines = [f"type {name}0 = {last}"]
+    lines += [f"type {name}{each + 1} = {way.replace('T', f'{name}{each}')}" for each in range(depth)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("ways", "last", "signature", "rules"),
+    [
+        ("{ x: T, y: T }", "int", "!A40 -> !B40 = id", []),
+        ("{ x?: T, y?: T }", "int", "!A40 -> !B40 = id", []),
+        ("(T, T)", "int", "!A40 -> !B40 = id", []),
+        ("{ x: T } | { y: T }", "int", "!A40 -> !B40 = id", []),
+        ("{ x: T, y: T }", "string", "!A40 -> !B40 = id", ["mismatch"]),
+        ("{ x: T, y: T }", "int", "!(A40 | B40) -> !int = map(1)", ["overlap"]),
+        ("{ x: T, y: T }", "string", "!(A40 | B40) -> !int = map(1)", []),
+        ("T | T", "int", "!A40 -> !B40 = id", ["overlap"] * 80),
+    ],
+)
+def test_types_that_name_others_often_are_compared_in_time_that_grows_with_the_text(
+    ways: str, last: str, signature: str, rules: list[str]
+) -> None:
+    text = f"{doubling('A', 'int', ways)}\n{doubling('B', last, ways)}\nlet main : {signature}"
+    assert [each.rule for each in check_text(text).errors] == rules
+
+
+def test_a_type_that_is_far_longer_than_its_program_is_told_in_short() -> None:
+    steps = " ; ".join(["map({ x: value, y: value })"] * 40)
+    wrong = check_text(f"let main : !int -> !int = plumb(i, o) {{ i ; {steps} ; o }}").errors
+    assert [each.rule for each in wrong] == ["mismatch"]
+    assert len(wrong[0].message) < 1000
+
+
+def test_the_schema_of_a_type_that_names_others_often_has_them_as_definitions() -> None:
+    checked = check_text(doubling("A", "int", "{ x: T, y: T }"), options=Options(require_main=False))
+    schema = schema_of(checked.types["A40"])
+    assert schema["$ref"] == "#/$defs/A40"
+    assert schema["$defs"]["A2"]["properties"]["x"] == {"$ref": "#/$defs/A1"}
+    assert len(_json.dumps(schema)) < 20_000

@@ -1,7 +1,8 @@
 """What a part of a graph may spend: tokens, money, calls and time. What is used up ends the run.
 
 A block's time is the time in which at least one of its processes is at work: a pipeline that waits for its next
-message spends none.
+message spends none. Pure processes have no task that could say when it works; of them it is seen now and then whether
+messages move, which costs the messages nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, Final
 from fairlead.failures.runtime import BudgetExceeded
 
 COUNTED: Final = ("tokens", "cost", "calls")
+#: Seconds between two looks at whether messages move.
+_BEAT: Final = 0.02
 _UNITS: Final = {"tokens": "tokens", "cost": "US dollars", "calls": "calls", "time": "seconds"}
 
 
@@ -40,6 +43,7 @@ class Budget:
         self._since: float | None = None
         self._workers = 0
         self._alarm: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
     def ask(self, calls: int = 1) -> None:
         """Before calls are made: note them. Raises BudgetExceeded when there is nothing left to make them with."""
@@ -113,6 +117,31 @@ class Budget:
 
     def _ring(self) -> None:
         self._exceeded("time", self.time)
+
+    def watch(self, moved: Callable[[], int]) -> None:
+        """Count time in which messages move, too, by a count of them; until `rest`."""
+        if "time" in self.limits:
+            self._look_again(moved, moved(), self._clock(), before=False)
+
+    def rest(self) -> None:
+        """Nothing moves any more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _look_again(self, moved: Callable[[], int], seen: int, at: float, *, before: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self._looking = loop.call_later(_BEAT, self._look, moved, seen, at, before)
+
+    def _look(self, moved: Callable[[], int], seen: int, at: float, before: bool) -> None:
+        now, count = self._clock(), moved()
+        if count != seen and self._since is None:
+            # After a silence nobody knows when it ended.
+            self._worked += now - at if before else min(now - at, _BEAT)
+            if self._worked >= self.limits["time"]:
+                self._ring()
+                return
+        self._look_again(moved, count, now, before=count != seen)
 
     def _exceeded(self, what: str, spent: float) -> BudgetExceeded:
         limit = self.limits[what]

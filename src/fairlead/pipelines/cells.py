@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fairlead.failures import Failure
 from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.budgets import Budget
-from fairlead.pipelines.discretion import redactor_of, shown
+from fairlead.pipelines.discretion import outcome, redactor_of, shown
 from fairlead.pipelines.fusing import Cell
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.network import Inlet, Network, Outlet
@@ -20,6 +20,9 @@ from fairlead.pipelines.policies import attempted
 from fairlead.pipelines.program import Process
 from fairlead.pipelines.protocols import Session, Step
 from fairlead.pipelines.validating import checker, refusal
+
+#: So much of a tool's arguments is told.
+_MOST: Final = 2000
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +60,8 @@ class Place:
             return
         if kind == "tool":
             tool = dict(self.process.settings.get("tools", ())).get(facts["name"])
-            facts["input"] = shown(facts["input"], tool, self.host.app)
+            facts["input"] = shown(facts["input"], tool, self.host.app)[:_MOST]
+            facts |= outcome(facts.pop("response"), tool, self.host.app)
         facts = redactor_of(self.host.app).value(facts)
         self.host.tell(kind, self.name, **facts)
         await self.send("telemetry", {"telemetry": kind, "source": self.name, **facts})
@@ -132,6 +136,7 @@ async def _barrier(place: Place) -> None:
         count = min(map(len, waiting))
         pairs = [[side.popleft() for side in waiting] for _ in range(count)]
         await place.outlets["output"].send(pairs) if "output" in place.outlets else None
+        await asyncio.sleep(0)  # a circle without anything that waits must not hold the loop
 
 
 class _Sessions:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairlead.pipelines import tree
+from fairlead.pipelines.depths import DEEPEST, depth_of_process, depth_of_type
 from fairlead.pipelines.modules import Library
 from fairlead.pipelines.parsing import parse
-from fairlead.pipelines.problems import CheckError, Problems, Severity, Source, near
+from fairlead.pipelines.problems import TEXT, CheckError, Problems, Severity, Source, near
 from fairlead.pipelines.processes import Processes
 from fairlead.pipelines.program import Checked, Process, Protocol
 from fairlead.pipelines.protocols import check_session
@@ -26,8 +27,9 @@ from fairlead.pipelines.types import (
     Type,
     disjoint,
     shown,
-    variants,
 )
+
+_SHALLOW: Final = f"Chains of up to {DEEPEST} names are followed."
 
 
 class ActionTypes(NamedTuple):
@@ -100,9 +102,11 @@ class Checker:
         try:
             module = self._module(source)
             checked = self._finished(module, {})
+            for each in self._modules.values():
+                self._followed(each)
         except RecursionError:
             message = "Types or plumbs lead through too many others to be followed."
-            self.problems.add(source, 0, "recursive", message, "Chains of a few hundred names are well.")
+            self.problems.add(source, 0, "recursive", message, _SHALLOW)
             return Checked(source, {}, {}, {}, [*self.problems.errors])
         if self.options.require_main:
             self._main(module)
@@ -169,9 +173,12 @@ class Checker:
     def _use(self, module: Module, use: tree.Use) -> None:
         stem = os.path.basename(use.name).removesuffix(".plumb")
         name = stem[:1].upper() + stem[1:]
-        found = self._library.find(use.name, module.source.file, path=use.path)
+        folder = module.source.folder
+        found = self._library.find(use.name, folder, path=use.path)
         if found is None:
             hint = near(stem, self._library.names()) or f"Modules are looked for in {self._library.places()}."
+            if use.path and folder is None:
+                hint = "This text is in no file, so nothing is beside it: write `use name`."
             self.tell(module, use.at, "unknown", f"There is no module {use.name!r}.", hint)
             module.broken.add(name)
             return
@@ -194,6 +201,22 @@ class Checker:
             return module, name
         inner = module.uses.get(head)
         return None if inner is None else self.scope(inner, rest)
+
+    def _followed(self, module: Module) -> None:
+        """Tell of what leads too deep into others: it could be checked, one by one, and not be run."""
+        types: dict[int, int] = {}
+        for declared in module.syntax.declarations:
+            alias = module.types.get(declared.name) if isinstance(declared, tree.TypeDeclaration) else None
+            if alias is not None and depth_of_type(alias, types) > DEEPEST:
+                message = f"The type {alias.name!r} leads through more than {DEEPEST} others."
+                self.tell(module, declared.at, "recursive", message, _SHALLOW)
+                break
+        processes: dict[int, int] = {}
+        for process in module.processes.values():
+            if depth_of_process(process, processes) > DEEPEST:
+                message = f"The process {process.name!r} leads through more than {DEEPEST} others."
+                self.tell(module, process.at, "recursive", message, _SHALLOW)
+                break
 
     # Types
 
@@ -225,7 +248,7 @@ class Checker:
     def _check_sums(self) -> None:
         sums, self._sums = self._sums, []
         for module, node, made in sums:
-            several = variants(made)
+            several = made.variants
             for index, one in enumerate(several):
                 other = next((each for each in several[index + 1 :] if not disjoint(one, each)), None)
                 if other is not None:
@@ -338,7 +361,8 @@ def _unguarded(type: Type, alias: Alias, seen: set[int]) -> bool:
     if isinstance(type, Alias):
         if id(type) in seen or type.target is None:
             return False
-        return _unguarded(type.target, alias, seen | {id(type)})
+        seen.add(id(type))
+        return _unguarded(type.target, alias, seen)
     if isinstance(type, Sum):
         return any(_unguarded(each, alias, seen) for each in type.variants)
     if isinstance(type, Product):
@@ -346,7 +370,7 @@ def _unguarded(type: Type, alias: Alias, seen: set[int]) -> bool:
     return False
 
 
-def check_text(text: str, file: str = "<text>", options: Options | None = None) -> Checked:
+def check_text(text: str, file: str = TEXT, options: Options | None = None) -> Checked:
     """Check a program that is given as text."""
     return Checker(options or Options(), Problems()).check(Source(file, text))
 

@@ -97,9 +97,7 @@ class AgentDesk:
         if tool is not None and not isinstance(resolve(tool.inputs[0].type), Record):
             given = _unwrapped(given)
         response = await self._responded({"id": call.id, "name": call.name, "input": given})
-        await self._place.tell(
-            "tool", name=call.name, input=call.arguments[:2000], is_error=response["is_error"]
-        )
+        await self._place.tell("tool", name=call.name, input=call.arguments, response=response)
         content: str = response["content"]
         return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -33,7 +34,7 @@ from fairlead.pipelines.validating import checker, refusal
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
-    from fairlead.pipelines.problems import Source
+    from fairlead.pipelines.problems import Problem, Source
     from fairlead.tools.mcp import McpServer
 
 #: Built-in tools that ask the operator unless their settings say otherwise.
@@ -93,11 +94,18 @@ class Dispatcher:
 
     async def _own(self, name: str, tool: Process, value: Any) -> Any:
         fits = checker(tool.inputs[0].type)(value)
-        called = self._loaded(name, value) if fits and tool.settings.get("builtin") == "call" else None
-        if self._asks(tool):
+        asks, called = self._asks(tool), None
+        if asks:
+            self._somebody(name)
+        if fits and tool.settings.get("builtin") == "call":
+            # A text that a model wrote may take long to check: the run goes on meanwhile, and can be ended.
+            called = await asyncio.to_thread(self._looked_at, name, value)
+        if asks:
             await self._agreed(name, value if called is None else _shown(value, called))
         if not fits:
             raise refusal(tool.inputs[0].type, value, name, "input")
+        if isinstance(called, Failure):
+            raise called
         if called is not None:
             result = await self._pipeline(name, called, value.get("input"))
         else:
@@ -155,14 +163,11 @@ class Dispatcher:
     # The operator
 
     async def _agreed(self, name: str, value: Any) -> None:
-        if self._host.auto_approve:
+        asked = self._somebody(name)
+        if asked is None:
             return
         self._calls += 1
         ask = Approval(f"{self._agent or 'call'}-{self._calls}", name, value, self._agent)
-        asked = self._ask or (self._host.operator.approve if self._host.operator is not None else None)
-        if asked is None:
-            message = f"The tool {name!r} needs the operator's yes, and no operator is there."
-            raise ToolDenied(message, details={"source": name})
         try:
             verdict = await asked(ask)
         except Exception as error:
@@ -171,13 +176,30 @@ class Dispatcher:
             why = f": {verdict.reason}" if verdict.reason else "."
             raise ToolDenied(f"The operator declined the tool {name!r}{why}", details={"source": name})
 
+    def _somebody(self, name: str) -> Ask | None:
+        """Who is asked; None where nobody has to be. Raises ToolDenied when somebody has to be and nobody is there."""
+        if self._host.auto_approve:
+            return None
+        asked = self._ask or (self._host.operator.approve if self._host.operator is not None else None)
+        if asked is None:
+            message = f"The tool {name!r} needs the operator's yes, and no operator is there."
+            raise ToolDenied(message, details={"source": name})
+        return asked
+
     # Built-in and remote tools
 
+    def _docroot(self, name: str) -> str:
+        if self._host.docroot is None:
+            message = "There is no folder of documents here. Give one: --docroot DIR, or docroot= in Python."
+            raise DocstoreDenied(message, details={"source": name})
+        return self._host.docroot
+
     async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
+        root = self._docroot(name)
         if self._documents is None:
             from fairlead.tools.documents import documents
 
-            made = documents(self._host.docroot, exec=True)
+            made = documents(root, exec=True)
             self._documents = {each.name: each for each in made}
         return await self._invoked(self._documents[builtin], name, value)
 
@@ -219,36 +241,57 @@ class Dispatcher:
                 message, details={**details, "cause": wire.render(failure)}, cause=failure
             ) from failure
 
-    def _loaded(self, name: str, value: Mapping[str, Any]) -> Checked:
+    def _looked_at(self, name: str, value: Mapping[str, Any]) -> Checked | Failure:
+        """The pipeline that would run, or what is wrong with it.
+
+        That says which files there are, so it is told after the operator's yes. Raises Failure at once where there is
+        no text, or one that cannot be read, which says nothing of any.
+        """
+        from fairlead.pipelines.parsing import parse
+        from fairlead.pipelines.problems import TEXT, Problems, Source
+
+        given = value.get("source")
+        if given is None and not value.get("file"):
+            message = (
+                f"{name!r} was given no pipeline: say `source`, its text, or `file`, a document that is one."
+            )
+            raise ValidationError(message, details={"source": name})
+        try:
+            source = self._document(name, value) if given is None else Source(TEXT, str(given))
+        except Failure as failure:
+            return failure
+        if given is not None:
+            problems = Problems()
+            parse(source, problems)
+            if problems.errors:
+                raise _wrong(name, problems.errors, ParseError)
+        return self._checked(name, source)
+
+    def _checked(self, name: str, source: Source) -> Checked | Failure:
         from fairlead.pipelines.apps import options_for
         from fairlead.pipelines.checking import check_text
-        from fairlead.pipelines.problems import Source, failure_of
+        from fairlead.pipelines.problems import TEXT
 
         options = options_for(self._host.app, self._host.environ, search_path=self._host.search_path)
-        given = value.get("source")
-        source = Source("<text>", str(given)) if given is not None else self._document(name, value)
         checked = check_text(source.text, source.file, options)
-        if checked.errors:
-            syntax = given is not None and any(each.rule == "syntax" for each in checked.errors)
-            # Lines are shown of what the caller wrote, not of files that it may not read.
-            shown = [each if each.file == "<text>" else replace(each, text="") for each in checked.errors]
-            wrong = failure_of(shown, ParseError if syntax else LoadError)
-            wrong.details["source"] = name
-            raise wrong
-        return checked
+        if not checked.errors:
+            return checked
+        # Lines are shown of what the caller wrote, not of files that it may not read.
+        shown = [each if each.file == TEXT else replace(each, text="") for each in checked.errors]
+        return _wrong(name, shown, LoadError)
 
     def _document(self, name: str, value: Mapping[str, Any]) -> Source:
         """A program among the documents. Raises Failure: it may not be read, or is none."""
         from fairlead.pipelines.problems import Source
         from fairlead.tools.documents import document
 
-        file, root = str(value.get("file", "")), self._host.docroot
+        file, root = str(value.get("file", "")), self._docroot(name)
         try:
             data = document(root, file, LARGEST + 1)
             if len(data) > LARGEST:
                 raise LoadError(f"{file!r} has more than {LARGEST} bytes, and is no program.")
             # By its place on the disk, where the modules beside it are.
-            return Source(os.path.join(root or "", file), data.decode())
+            return Source(os.path.join(root, file), data.decode())
         except DocstoreDenied as failure:
             failure.details.setdefault("source", name)
             raise
@@ -258,8 +301,21 @@ class Dispatcher:
             raise LoadError(f"{file!r} is not UTF-8 text.", details={"source": name, "file": file}) from error
 
 
-def _shown(value: Mapping[str, Any], called: Checked) -> dict[str, Any]:
-    """What the operator agrees to: the whole text of a pipeline and of the modules that it brings, as they will run."""
+def _wrong(name: str, errors: list[Problem], kind: type[wire.RuntimeFailure]) -> Failure:
+    from fairlead.pipelines.problems import failure_of
+
+    failure = failure_of(errors, kind)
+    failure.details["source"] = name
+    return failure
+
+
+def _shown(value: Mapping[str, Any], called: Checked | Failure) -> dict[str, Any]:
+    """What the operator agrees to: the whole text of a pipeline and of the modules that it brings, as they will run.
+
+    Of one that cannot run, what would be told of it.
+    """
+    if isinstance(called, Failure):
+        return {**value, "problem": called.message}
     modules = dict(_modules(called))
     shown = {**value, "source": called.source.text}
     return {**shown, "modules": modules} if modules else shown

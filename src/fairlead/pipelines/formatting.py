@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from fairlead.pipelines import tree
 from fairlead.pipelines.parsing import parse
-from fairlead.pipelines.problems import CheckError, Problems, Source
+from fairlead.pipelines.problems import TEXT, CheckError, Problems, Source
 from fairlead.pipelines.tokens import Comment, Token, lex
 
 WIDTH: Final = 100
@@ -46,7 +46,7 @@ class _Marks:
     values: set[int] = field(default_factory=set)
 
 
-def format_text(text: str, file: str = "<text>") -> str:
+def format_text(text: str, file: str = TEXT) -> str:
     """The same program, written the one way. Raises CheckError where it is none."""
     source, problems = Source(file, text), Problems()
     program = parse(source, problems)

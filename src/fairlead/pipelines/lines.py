@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
-from fairlead.failures.runtime import ParseError
+from fairlead.failures.runtime import ParseError, ValidationError
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.network import Batch
 from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Run
 
 _CHUNK: Final = 1 << 16
+#: Messages that are sent together where all of them are there.
+_BATCH: Final = 512
 #: A single message may have so many bytes.
 _LONGEST: Final = 64 * 1024 * 1024
 
@@ -29,16 +31,43 @@ async def between(
     """Run a process from lines to lines. Raises Failure."""
 
     def told(batch: Batch) -> None:
-        write(b"".join([_json.encode(value) + b"\n" for value in batch]))
+        write(written(batch))
 
     async with Run(process, host, write=told) as run:
-        feeding = asyncio.get_running_loop().create_task(_feed(run, read)) if process.inputs else None
-        try:
-            await _either(run, feeding)
-        finally:
-            if feeding is not None:
-                feeding.cancel()
-                await asyncio.gather(feeding, return_exceptions=True)
+        await _fed(run, _feed(run, read) if process.inputs else None)
+
+
+def written(values: Batch) -> bytes:
+    """Results as lines. Raises ValidationError for one that no line can hold."""
+    try:
+        return b"".join([_json.encode(value) + b"\n" for value in values])
+    except TypeError as error:
+        message = "A result of 'main' is nested too deeply to be written."
+        raise ValidationError(message, details={"source": "main"}, cause=error) from error
+
+
+async def sent(run: Run, values: list[Any]) -> None:
+    """Send messages and wait for the end, as a run between lines does: what comes before a failure is out.
+
+    Raises Failure.
+    """
+
+    async def feed() -> None:
+        for start in range(0, len(values), _BATCH):
+            await run.send_batch(values[start : start + _BATCH])
+        run.close_input()
+
+    await _fed(run, feed())
+
+
+async def _fed(run: Run, feed: Coroutine[Any, Any, None] | None) -> None:
+    feeding = None if feed is None else asyncio.get_running_loop().create_task(feed)
+    try:
+        await _either(run, feeding)
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _either(run: Run, feeding: asyncio.Task[None] | None) -> None:
@@ -55,15 +84,29 @@ async def _either(run: Run, feeding: asyncio.Task[None] | None) -> None:
 
 
 async def _feed(run: Run, read: Callable[[], AsyncIterator[bytes]]) -> None:
-    rest, number = b"", 0
+    # A line that is not whole yet is kept in parts: to join them with each read would take quadratic time.
+    rest: list[bytes] = []
+    length = number = 0
     async for chunk in read():
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        if len(rest) > _LONGEST:
-            raise ParseError(f"Line {number + len(lines) + 1} of the input is longer than {_LONGEST} bytes.")
+        lines = chunk.split(b"\n")
+        if length + len(lines[0]) > _LONGEST:
+            raise _too_long(number + 1)
+        if len(lines) == 1:
+            rest.append(chunk)
+            length += len(chunk)
+            continue
+        if rest:
+            lines[0] = b"".join([*rest, lines[0]])
+        last = lines.pop()
+        rest, length = [last], len(last)
         number = await _send(run, lines, number)
-    await _send(run, [rest], number)
+    await _send(run, [b"".join(rest)], number)
     run.close_input()
+
+
+def _too_long(number: int) -> ParseError:
+    message = f"Line {number} of the input is longer than {_LONGEST} bytes."
+    return ParseError(message, details={"source": "main", "line": number})
 
 
 async def _send(run: Run, lines: list[bytes], number: int) -> int:
@@ -78,11 +121,17 @@ async def _send(run: Run, lines: list[bytes], number: int) -> int:
         except ValueError as error:
             if values:
                 await run.send_batch(values)
-            message = f"Line {number} of the input is not JSON."
+            message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
     if values:
         await run.send_batch(values)
     return number
+
+
+def unreadable(what: str, error: ValueError) -> str:
+    """Why a text was not read: it is no JSON, or has more levels than anything can walk."""
+    deep = any(word in str(error) for word in ("depth", "deep"))
+    return f"{what} is {'nested too deeply' if deep else 'not JSON'}."
 
 
 async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:

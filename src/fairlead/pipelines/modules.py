@@ -42,10 +42,10 @@ class Library:
         given = environ.get("PLUMB_PATH", "")
         self._folders = [*search_path, *(each for each in given.split(os.pathsep) if each)]
 
-    def find(self, name: str, user: str, *, path: bool) -> Source | None:
-        """The module of a name, for a user in some file; None where there is none."""
+    def find(self, name: str, beside: str | None, *, path: bool) -> Source | None:
+        """The module of a name, for a user in some folder or in none; None where there is none."""
         stem = name.removesuffix(".plumb")
-        folders = [os.path.dirname(user)] if path else [*self._folders, INSTALLED]
+        folders = [*self._folders, INSTALLED] if not path else [] if beside is None else [beside]
         for folder in folders:
             file = os.path.normpath(os.path.join(folder, f"{stem}.plumb"))
             if os.path.isfile(file):

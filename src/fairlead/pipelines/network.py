@@ -219,8 +219,9 @@ class Inlet:
             room.set_result(None)
 
     def grow(self) -> None:
-        """Make room for those who are held back."""
-        self.capacity *= 2
+        """Make room for those who are held back: batches are of any size, and nobody looks again before one is in."""
+        while self.capacity <= self.count:
+            self.capacity *= 2
         self._let_in()
 
     def leave(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ RULES: Final = {
     "syntax": "The text is not a program.",
     "duplicate": "A type, binding, port or field is named twice.",
     "unknown": "A type, binding, module, port or field is not there.",
-    "recursive": "A type is defined as itself, with no record or array between.",
+    "recursive": "A type is defined as itself, with no record or array between, or leads too deep into others.",
     "overlap": "Variants of a sum can hold the same value.",
     "stream": "A stream stands where data is described.",
     "signature": "The signature does not suit the process.",
@@ -33,6 +34,8 @@ RULES: Final = {
     "constraint": "An action asks for more than types can say.",
 }
 
+#: The name of what was given as text and is in no file.
+TEXT: Final = "<text>"
 #: So much of a line is shown.
 _WIDEST: Final = 160
 
@@ -83,6 +86,11 @@ class Source:
     file: str
     text: str
     _starts: list[int] = field(default_factory=list)
+
+    @property
+    def folder(self) -> str | None:
+        """Where what stands beside it is; None for a text, which has nothing beside it."""
+        return None if self.file == TEXT else os.path.dirname(self.file)
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""

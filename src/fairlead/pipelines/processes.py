@@ -413,10 +413,12 @@ class Processes:
         given = options.environ.get("PLUMB_RESOURCES", "").split(os.pathsep)
         folders = (*options.resources, *(each for each in given if each))
         for value in read["prompts"].value if "prompts" in read else ():
-            path = known.prompt_file(value.value, module.source.file, folders)
+            path = known.prompt_file(value.value, module.source.folder, folders)
             if path is None:
                 where = "beside the program" if value.value.startswith(".") else "in PLUMB_RESOURCES"
                 hint = f"It is looked for {where}."
+                if value.value.startswith(".") and module.source.folder is None:
+                    hint = "This text is in no file, so nothing is beside it."
                 self.checker.tell(
                     module, value.at, "config", f"There is no prompt file {value.value!r}.", hint
                 )

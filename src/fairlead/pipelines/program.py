@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines import tree
 from fairlead.pipelines.problems import Problem, Source
 from fairlead.pipelines.types import BOOL, JSON, STRING, UNIT, Alias, Field, Record, Type, shown
@@ -191,8 +192,15 @@ class Checked:
             ],
             "protocols": [{"name": name} for name in self.protocols],
             "modules": sorted(self.modules),
-            "problems": [each.to_dict() for each in self.problems],
+            "problems": [{**_wire(each), **each.to_dict()} for each in self.problems],
         }
+
+
+def _wire(problem: Problem) -> dict[str, Any]:
+    """An error as every wire of pipelines tells it; a warning is none."""
+    if problem.severity != "error":
+        return {}
+    return {"error": ConfigError.code, "category": "config", "detail": problem.message}
 
 
 def _told(name: str, process: Process) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from typing import Any, Final
 from fairlead import _json
 from fairlead.failures.runtime import ParseError, ProcessError
 from fairlead.pipelines.cells import Place
+from fairlead.pipelines.lines import unreadable
 from fairlead.pipelines.network import Inlet
 
 #: A line may be so long.
 LONGEST: Final = 64 * 1024 * 1024
-#: Lines of stderr that a failure tells.
+#: Lines of stderr that a failure tells, and how much of each.
 _TAIL: Final = 20
+_WIDEST: Final = 10_000
 #: Seconds of silence after which a program in a loop, which may answer fewer times than it is asked, counts as idle.
 _SETTLE: Final = 30.0
 #: Seconds for a program to end after it is told to.
@@ -74,8 +76,8 @@ class Program:
                 env=dict(self._place.host.environ),
                 start_new_session=True,
             )
-        except OSError as error:
-            message = f"The program {command!r} cannot be started: {error.strerror}."
+        except (OSError, ValueError) as error:
+            message = f"The program {command!r} cannot be started: {_why_not(error, folder)}."
             raise ProcessError(message, details=self._source, cause=error) from error
 
     def _folder(self) -> str | None:
@@ -132,7 +134,7 @@ class Program:
         network = self._place.network
         try:
             while True:
-                line = await child.stdout.readline()
+                line = await self._line(child.stdout)
                 if not line:
                     return
                 if not line.strip():
@@ -140,7 +142,7 @@ class Program:
                 try:
                     value = _json.loads(line)
                 except ValueError as error:
-                    message = f"The program of {self._place.name!r} wrote a line that is not JSON."
+                    message = unreadable(f"A line that the program of {self._place.name!r} wrote", error)
                     raise ParseError(message, details=self._source, cause=error) from error
                 network.running += 1
                 try:
@@ -153,10 +155,24 @@ class Program:
         except BaseException as error:
             network.fail(error)
 
+    async def _line(self, stream: asyncio.StreamReader) -> bytes:
+        try:
+            return await stream.readline()
+        except ValueError as error:
+            message = f"The program of {self._place.name!r} wrote a line of more than {LONGEST} bytes."
+            raise ParseError(message, details=self._source, cause=error) from error
+
     async def _note(self, child: asyncio.subprocess.Process) -> None:
         assert child.stderr is not None
-        while line := await child.stderr.readline():
-            text = line.decode(errors="replace").rstrip("\n")
+        while True:
+            try:
+                line = await child.stderr.readline()
+            except ValueError:
+                # What it says there is for people, and ends nothing.
+                line = f"... (a line of more than {LONGEST} bytes)\n".encode()
+            if not line:
+                return
+            text = line[:_WIDEST].decode(errors="replace").rstrip("\n")
             self._stderr.append(text)
             self._place.host.tell("stderr", self._place.name, line=text)
 
@@ -209,6 +225,13 @@ class Program:
             if self._place.budget is not None:
                 self._place.budget.end()
             self._place.network.rest()
+
+
+def _why_not(error: OSError | ValueError, folder: str | None) -> str:
+    if folder is not None and not os.path.isdir(folder):
+        return f"its `cwd` {folder!r} is no folder"
+    # A name or an argument with a character that no program can be given is a ValueError.
+    return str(error.strerror if isinstance(error, OSError) else error)
 
 
 async def _end(child: asyncio.subprocess.Process, *listening: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ from fairlead.failures import runtime as wire
 from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Recording, Replay
+from fairlead.pipelines.lines import sent
 from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Run
 
@@ -66,7 +67,7 @@ class Record:
 def read_record(text: str, name: str) -> Record:
     """A recording from its text. Raises ConfigError when it is none, or was cut off."""
     record, known = Record(), False
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -117,10 +118,7 @@ async def replay(process: Process, record: Record, host: Host) -> Replayed:
     failure: Failure | None = None
     try:
         async with Run(process, host, write=outputs.extend) as run:
-            for value in record.inputs:
-                await run.send(value)
-            run.close_input()
-            await run.wait()
+            await sent(run, record.inputs)
     except Failure as raised:
         failure = raised
     return Replayed(outputs, failure, _differences(record, outputs, failure, pages.left), len(record.steps))

@@ -6,6 +6,7 @@ import asyncio
 import builtins
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -119,7 +120,25 @@ class Run:
                 )
             elif cell.kind != "source":
                 self._start(cell)
+        self._whole.watch(partial(_seen, network.inlets))
+        for number, budget in enumerate(self._budgets):
+            budget.watch(partial(_seen, self._passed(number)))
         self._waiter = asyncio.get_running_loop().create_task(self._watch())
+
+    def _passed(self, block: int) -> list[Inlet]:
+        """Where messages come by that a block works on: its own channels, and those in the circles of its code."""
+        inside = {block}
+        for number, (_, outer) in enumerate(self._opened.budgets):
+            if outer in inside:
+                inside.add(number)
+        found: set[int] = set()
+        for cell in self._opened.cells:
+            if cell.budget in inside:
+                found.add(id(cell))
+                if not cell.real:
+                    next = [place for place, _ in targets(paths(cell, "output"))]
+                    found |= {id(place) for place in next if place.kind in WAYS or place.kind in PURE}
+        return [inlet for (cell, _), inlet in self._inlets.items() if cell in found]
 
     def _connect(self, cell: Cell) -> None:
         ports = set(cell.out)
@@ -160,6 +179,8 @@ class Run:
             if self.host.watch is not None:
                 self.host.watch.ended(failure)
             self.host.tell("spent", self.process.name, budgets=self.accounts())
+            for budget in (self._whole, *self._budgets):
+                budget.rest()
             self._over = True
             self._news.set()
             self._room.set()
@@ -283,6 +304,10 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.shutdown()
+
+
+def _seen(inlets: list[Inlet]) -> int:
+    return sum(each.seen for each in inlets)
 
 
 async def call(process: Process, value: Any, host: Host | None = None) -> Any:

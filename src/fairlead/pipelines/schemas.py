@@ -39,6 +39,9 @@ _SHAPE: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 
+#: A type of more parts is written with its names as definitions.
+_LONGEST: Final = 2000
+
 
 class Read(NamedTuple):
     """A type, and what the schema asks that it does not say, by path."""
@@ -149,8 +152,31 @@ def _type_of_value(value: Any) -> Type:
 def schema_of(type: Type) -> dict[str, Any]:
     """A JSON Schema whose values are exactly the type's."""
     definitions: dict[str, Any] = {}
-    made = _write(type, definitions, {}, _recursive(type))
+    recursive = _recursive(type)
+    made = _write(type, definitions, {}, _every_name(type) if _long(type, recursive) else recursive)
     return {**made, "$defs": definitions} if definitions else made
+
+
+def _long(type: Type, named: set[int]) -> bool:
+    """Whether a type is too long to be written out: names that stand in it often make it longer than any program."""
+    todo, count = [type], 0
+    while todo and count <= _LONGEST:
+        each, count = todo.pop(), count + 1
+        if id(each) not in named:
+            todo += parts(resolve(each))
+    return count > _LONGEST
+
+
+def _every_name(type: Type) -> set[int]:
+    todo, found = [type], set()
+    while todo:
+        each = todo.pop()
+        if isinstance(each, Alias):
+            if id(each) in found:
+                continue
+            found.add(id(each))
+        todo += parts(resolve(each))
+    return found
 
 
 def _recursive(type: Type) -> set[int]:

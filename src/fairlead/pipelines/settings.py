@@ -132,10 +132,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def prompt_file(name: str, beside: str, resources: tuple[str, ...]) -> str | None:
+def prompt_file(name: str, beside: str | None, resources: tuple[str, ...]) -> str | None:
     """Where a prompt's file is: `./x` beside the program, a bare name in one of the folders for resources."""
     if name.startswith(("./", "../", "/")):
-        places = [os.path.join(os.path.dirname(beside), name)]
+        places = [] if beside is None and name[0] == "." else [os.path.join(beside or "", name)]
     else:
         places = [os.path.join(folder, name) for folder in resources]
     return next((os.path.normpath(each) for each in places if os.path.isfile(each)), None)

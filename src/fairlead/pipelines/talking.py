@@ -7,7 +7,8 @@ conversation, is in a process of its own, or here where its model cannot leave t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -15,6 +16,8 @@ from typing import Any, Final, Protocol
 from fairlead import _json
 from fairlead.agents.models.model import Model
 from fairlead.agents.operator import Approval, Verdict
+from fairlead.failures import Failure
+from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.apart import Apart, portable
 from fairlead.pipelines.cells import Place
 from fairlead.pipelines.conversations import SETTINGS, Brief, Conversation, State
@@ -112,9 +115,10 @@ class Talker:
                     return
 
     async def _turn(self, value: Any) -> Any:
-        agent = self._here_or_apart()
-        await self._desk.begin()
-        return await agent.turn(value)
+        with _blaming(self._place.name):
+            agent = self._here_or_apart()
+            await self._desk.begin()
+            return await agent.turn(value)
 
     def _here_or_apart(self) -> Agent:
         """The agent, who begins with the first message or command. Raises Failure when there is no such model."""
@@ -143,7 +147,8 @@ class Talker:
         async with self._heeding:
             if self._over:
                 return
-            told = await self._here_or_apart().heed(command)
+            with _blaming(self._place.name):
+                told = await self._here_or_apart().heed(command)
         if told.get("stopped"):
             self._stopped = True
             self._place.inlets["input"].close()
@@ -181,6 +186,16 @@ class Talker:
                     waiting.set_result(Verdict(reply["approve"], reply.get("reason", "")))
 
 
+@contextmanager
+def _blaming(agent: str) -> Iterator[None]:
+    """A failure says whose it is: models and servers of tools do not know for whom they work."""
+    try:
+        yield
+    except Failure as failure:
+        failure.details.setdefault("source", agent)
+        raise
+
+
 def _nobody() -> Model:
     raise AssertionError("a replay asks no model")
 
@@ -189,7 +204,12 @@ def _system(settings: dict[str, Any], name: str, type: Type) -> str:
     parts = [str(settings["prompt"])] if settings.get("prompt") else []
     for path in settings.get("prompts", ()):
         file = Path(path)
-        parts.append(f"<{file.stem}>\n{file.read_text(encoding='utf-8')}\n</{file.stem}>")
+        try:
+            parts.append(f"<{file.stem}>\n{file.read_text(encoding='utf-8')}\n</{file.stem}>")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            message = f"The prompt {path!r} cannot be read: {why}."
+            raise ConfigError(message, details={"source": name, "file": path}, cause=error) from error
     if settings.get("runtime_context"):
         parts.append(f"You are the agent {name!r} in a pipeline.")
     if resolve(type) != STRING:

@@ -6,7 +6,7 @@ Both answers are sound: what fits is never refused at run time, and what is disj
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -83,8 +83,35 @@ Type: TypeAlias = Primitive | Record | Array | Product | Sum | Alias
 #: The type without values: what never comes.
 NEVER: Final = Sum(())
 
-_Pairs: TypeAlias = frozenset[tuple[int, int]]
-_NOTHING: Final[_Pairs] = frozenset()
+
+class _Pairs:
+    """What is known of pairs of types while a question is open, so that each pair is looked at a few times at most.
+
+    A pair that is still open is taken to hold: a value is finite, and where it would be refused, it is refused without
+    going in a circle. What was found to hold after that may rest on it, and is forgotten when it does not hold after
+    all; what does not hold even so never does.
+    """
+
+    __slots__ = ("_fails", "_holds")
+
+    def __init__(self) -> None:
+        self._holds: dict[tuple[int, int], None] = {}
+        self._fails: set[tuple[int, int]] = set()
+
+    def known(self, pair: tuple[int, int]) -> bool | None:
+        """The answer, if there is one; if not, the pair is open from now on."""
+        if pair in self._holds:
+            return True
+        if pair in self._fails:
+            return False
+        self._holds[pair] = None
+        return None
+
+    def fails(self, pair: tuple[int, int]) -> None:
+        """A pair that was open does not hold."""
+        while self._holds.popitem()[0] != pair:
+            pass
+        self._fails.add(pair)
 
 
 def resolve(type: Type) -> Type:
@@ -99,17 +126,16 @@ def resolve(type: Type) -> Type:
 
 
 def variants(type: Type) -> list[Type]:
-    """The types that a sum is of, sums within it opened too; a type that is no sum alone."""
+    """The types that a sum is of, sums within it opened too, each name once; a type that is no sum alone."""
     return list(_variants(type, set()))
 
 
 def _variants(type: Type, seen: set[int]) -> Iterable[Type]:
     if isinstance(type, Alias):
-        if id(type) in seen:
-            return
         if isinstance(resolve(type), Sum):
-            seen = seen | {id(type)}
-            yield from _variants(resolve(type), seen)
+            if id(type) not in seen:
+                seen.add(id(type))
+                yield from _variants(resolve(type), seen)
             return
         yield type
     elif isinstance(type, Sum):
@@ -121,100 +147,102 @@ def _variants(type: Type, seen: set[int]) -> Iterable[Type]:
 
 def assignable(given: Type, wanted: Type) -> bool:
     """Whether every value of one type is a value of the other."""
-    return _fits(given, wanted, _NOTHING)
+    return _fits(given, wanted, _Pairs())
 
 
-def _fits(given: Type, wanted: Type, assumed: _Pairs) -> bool:
+def _fits(given: Type, wanted: Type, pairs: _Pairs) -> bool:
     if given is wanted:
         return True
-    if isinstance(given, Alias) or isinstance(wanted, Alias):
-        pair = (id(given), id(wanted))
-        if pair in assumed:
-            # A value is finite: where it would be refused, it is refused without going in a circle.
-            return True
-        assumed = assumed | {pair}
-    given, wanted = resolve(given), resolve(wanted)
-    if wanted == JSON or given == wanted:
-        return True
+    if isinstance(given, Primitive) and isinstance(wanted, Primitive):
+        return wanted == JSON or given == wanted or (given == INT and wanted == NUMBER)
+    pair = (id(given), id(wanted))
+    known = pairs.known(pair)
+    if known is None:
+        known = _fits_anew(resolve(given), resolve(wanted), pairs)
+        if not known:
+            pairs.fails(pair)
+    return known
+
+
+def _fits_anew(given: Type, wanted: Type, pairs: _Pairs) -> bool:
     if isinstance(given, Sum) or isinstance(wanted, Sum):
-        return all(
-            any(_one_fits(each, into, assumed) for into in variants(wanted)) for each in variants(given)
-        )
-    return _one_fits(given, wanted, assumed)
-
-
-def _one_fits(given: Type, wanted: Type, assumed: _Pairs) -> bool:
-    if isinstance(given, Alias) or isinstance(wanted, Alias):
-        return _fits(given, wanted, assumed)
+        several = variants(wanted)
+        return all(any(_fits(each, into, pairs) for into in several) for each in variants(given))
     match given, wanted:
         case _, Primitive(name="json"):
             return True
         case Primitive(), Primitive():
-            return given == wanted or (given == INT and wanted == NUMBER)
+            return _fits(given, wanted, pairs)
         case Record(), Record():
-            return _record_fits(given, wanted, assumed)
+            return _record_fits(given, wanted, pairs)
         case Array(item=item), Array(item=into):
-            return _fits(item, into, assumed)
+            return _fits(item, into, pairs)
         case Product(items=items), Product(items=intos):
             return len(items) == len(intos) and all(
-                _fits(a, b, assumed) for a, b in zip(items, intos, strict=True)
+                _fits(a, b, pairs) for a, b in zip(items, intos, strict=True)
             )
         case Product(items=items), Array(item=into):
-            return all(_fits(each, into, assumed) for each in items)
+            return all(_fits(each, into, pairs) for each in items)
     return False
 
 
-def _record_fits(given: Record, wanted: Record, assumed: _Pairs) -> bool:
+def _record_fits(given: Record, wanted: Record, pairs: _Pairs) -> bool:
     into = {each.name: each for each in wanted.fields}
     for each in given.fields:
         target = into.pop(each.name, None)
         if target is None or (each.optional and not target.optional):
             return False
-        if not _fits(each.type, target.type, assumed):
+        if not _fits(each.type, target.type, pairs):
             return False
     return all(each.optional for each in into.values())
 
 
 def disjoint(one: Type, other: Type) -> bool:
     """Whether no value is of both types."""
-    return _apart(one, other, _NOTHING)
+    return _apart(one, other, _Pairs())
 
 
-def _apart(one: Type, other: Type, assumed: _Pairs) -> bool:
-    if isinstance(one, Alias) or isinstance(other, Alias):
-        pair = (id(one), id(other))
-        if pair in assumed:
-            return True
-        assumed = assumed | {pair}
-    one, other = resolve(one), resolve(other)
+def _apart(one: Type, other: Type, pairs: _Pairs) -> bool:
+    if isinstance(one, Primitive) and isinstance(other, Primitive):
+        return JSON not in (one, other) and one != other and {one, other} != {INT, NUMBER}
+    pair = (id(one), id(other))
+    known = pairs.known(pair)
+    if known is None:
+        known = _apart_anew(resolve(one), resolve(other), pairs)
+        if not known:
+            pairs.fails(pair)
+    return known
+
+
+def _apart_anew(one: Type, other: Type, pairs: _Pairs) -> bool:
     if isinstance(one, Sum) or isinstance(other, Sum):
-        return all(_apart(a, b, assumed) for a in variants(one) for b in variants(other))
+        return all(_apart(a, b, pairs) for a in variants(one) for b in variants(other))
     if JSON in (one, other):
         return False
     match one, other:
         case Primitive(), Primitive():
-            return one != other and {one, other} != {INT, NUMBER}
+            return _apart(one, other, pairs)
         case Record(), Record():
-            return _records_apart(one, other, assumed)
+            return _records_apart(one, other, pairs)
         case Array(), Array():
             return False
         case Product(items=items), Product(items=others):
             return len(items) != len(others) or any(
-                _apart(a, b, assumed) for a, b in zip(items, others, strict=True)
+                _apart(a, b, pairs) for a, b in zip(items, others, strict=True)
             )
         case (Product(items=items), Array(item=item)) | (Array(item=item), Product(items=items)):
-            return any(_apart(each, item, assumed) for each in items)
+            return any(_apart(each, item, pairs) for each in items)
     return True
 
 
-def _records_apart(one: Record, other: Record, assumed: _Pairs) -> bool:
+def _records_apart(one: Record, other: Record, pairs: _Pairs) -> bool:
     ones = {each.name: each for each in one.fields}
     others = {each.name: each for each in other.fields}
     for mine, theirs in ((ones, others), (others, ones)):
         if any(not each.optional and each.name not in theirs for each in mine.values()):
             return True
     return any(
-        _apart(each.type, others[each.name].type, assumed)
+        _apart(each.type, others[each.name].type, pairs)
         for each in one.fields
         if each.name in others and not (each.optional and others[each.name].optional)
     )
@@ -273,12 +301,19 @@ def _record_reason(given: Record, wanted: Record, path: str, depth: int) -> str:
 
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*\Z")
+#: Deeper than this is not shown.
+_DEEPEST: Final = 60
 
 
 def shown(type: Type, *, inside: bool = False, limit: int = 400) -> str:
-    """The type as it is written."""
-    text = _shown(type, inside)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+    """The type as it is written, up to its limit: written out, a type may be far longer than the program."""
+    parts, length = [], 0
+    for part in _shown(type, inside, 0):
+        parts.append(part)
+        length += len(part)
+        if length > limit:
+            return f"{''.join(parts)[: limit - 3]}..."
+    return "".join(parts)
 
 
 def field_shown(name: str) -> str:
@@ -286,23 +321,34 @@ def field_shown(name: str) -> str:
     return name if _PLAIN.match(name) and name not in RESERVED else _json.dumps(name)
 
 
-def _shown(type: Type, inside: bool) -> str:
+def _shown(type: Type, inside: bool, depth: int) -> Iterator[str]:
+    if depth > _DEEPEST:
+        yield "..."
+        return
     match type:
         case Primitive(name=name) | Alias(name=name):
-            return name
+            yield name
         case Record(fields=fields):
-            parts = (
-                f"{field_shown(each.name)}{'?' if each.optional else ''}: {_shown(each.type, False)}"
-                for each in fields
-            )
-            return "{ " + ", ".join(parts) + " }" if fields else "{}"
+            for index, one in enumerate(fields):
+                yield f"{', ' if index else '{ '}{field_shown(one.name)}{'?' if one.optional else ''}: "
+                yield from _shown(one.type, False, depth + 1)
+            yield " }" if fields else "{}"
         case Array(item=item):
-            return f"[{_shown(item, False)}]"
+            yield "["
+            yield from _shown(item, False, depth + 1)
+            yield "]"
         case Product(items=items):
-            return "(" + ", ".join(_shown(each, False) for each in items) + ")"
+            for index, each in enumerate(items):
+                yield ", " if index else "("
+                yield from _shown(each, False, depth + 1)
+            yield ")" if items else "()"
         case Sum(variants=several):
-            text = " | ".join(_shown(each, True) for each in several) or "nothing"
-            return f"({text})" if inside else text
+            yield "(" if inside else ""
+            for index, each in enumerate(several):
+                yield " | " if index else ""
+                yield from _shown(each, True, depth + 1)
+            yield "" if several else "nothing"
+            yield ")" if inside else ""
 
 
 def received(value: Any) -> str:

@@ -33,6 +33,8 @@ class Coder:
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {"M": _MISSING}
         self.functions: list[str] = []
+        #: Functions that are named and not yet written: one after the other, however deep types lead into each other.
+        self._due: list[tuple[str, Type, bool]] = []
         self._made: dict[int, str] = {}
         #: What ids were made for has to live as long as the ids are used.
         self._kept: list[Type] = []
@@ -103,23 +105,32 @@ class Coder:
 
     def _every(self, item: Type) -> str:
         name = self.name()
-        lines = (
-            f"def {name}(values):",
-            " for v in values:",
-            f"  if not {self.check(item, 'v', 1)}: return False",
-        )
-        self.functions.append("\n".join((*lines, " return True")))
+        self._due.append((name, item, True))
         return name
 
     def _function(self, type: Type) -> str:
         if id(type) not in self._made:
             self._kept.append(type)
             self._made[id(type)] = name = self.name()
-            self.functions.append(f"def {name}(v): return {self.check(resolve(type), 'v')}")
+            self._due.append((name, resolve(type), False))
         return self._made[id(type)]
+
+    def _write(self, name: str, type: Type, every: bool) -> None:
+        if every:
+            lines = (
+                f"def {name}(values):",
+                " for v in values:",
+                f"  if not {self.check(type, 'v', 1)}: return False",
+                " return True",
+            )
+            self.functions.append("\n".join(lines))
+        else:
+            self.functions.append(f"def {name}(v): return {self.check(type, 'v')}")
 
     def finish(self, code: str, name: str) -> Any:
         """Run the code after the functions that it uses, and give what it defines under a name."""
+        while self._due:
+            self._write(*self._due.pop())
         source = "\n".join([*self.functions, code])
         exec(compile(source, "<pipeline>", "exec"), self.namespace)  # noqa: S102 our own code, made from types
         return self.namespace[name]

@@ -40,10 +40,14 @@ class Options:
         self.values: dict[str, str] = {}
         self.words: list[str] = []
         rest = list(arguments)
+        #: After `--` there are only words.
+        plain = False
         while rest:
             token = rest.pop(0)
             flag, equals, value = token.partition("=")
-            if not token.startswith("-"):
+            if flag == "--" and not equals and words and not plain:
+                plain = True
+            elif plain or not token.startswith("-") or (len(self.words) < words and _is_number(token)):
                 self.words.append(token)
                 if len(self.words) > words:
                     raise wrong_option(f"argument {len(arguments) - len(rest)}", "is one too many")
@@ -56,3 +60,8 @@ class Options:
             else:
                 hint = near_miss(flag, [*switches, *valued])
                 raise wrong_option(flag, f"there is no such option.{hint}")
+
+
+def _is_number(token: str) -> bool:
+    """Whether a word that begins as an option does is a negative number: no option is called so."""
+    return token[1:2].isdecimal()

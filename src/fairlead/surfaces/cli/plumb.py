@@ -13,6 +13,7 @@ from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
 
 if TYPE_CHECKING:
+    from fairlead.failures import runtime
     from fairlead.pipelines.checking import Options as CheckOptions
     from fairlead.pipelines.host import Host
     from fairlead.pipelines.problems import CheckError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _BY_HAND: Final = "The input is read from the terminal: one JSON value a line, Ctrl-D ends it."
 _CONFIG: Final = 2
+#: Verbs whose failures are read by programs, too.
+_RUNNING: Final = ("run", "call", "test", "serve")
 
 
 class Verb(NamedTuple):
@@ -49,22 +52,44 @@ def _plumb(program: Program, arguments: list[str]) -> int:
         raise wrong_option("argument 2", f"expected a file: {program.start.typed} plumb {name} FILE")
     from fairlead.failures import runtime
     from fairlead.pipelines.problems import CheckError
+    from fairlead.surfaces.cli.console import Unwritable
 
     try:
         return verb.run(program, options)
     except CheckError as error:
-        return _problems(program, error)
+        return _problems(program, error, running=name in _RUNNING)
     except runtime.RuntimeFailure as failure:
         program.console.say(runtime.dumps(failure))
         return runtime.exit_code(failure)
+    except (Failure, BrokenPipeError, Unwritable):
+        raise
+    except Exception as error:
+        if program.console.debug:
+            raise
+        program.console.say(runtime.dumps(_unforeseen(error)))
+        return 1
 
 
-def _problems(program: Program, error: CheckError) -> int:
-    """Tell all that is wrong with a program."""
+def _unforeseen(error: Exception) -> runtime.RuntimeFailure:
+    """What nobody foresaw, told as any other failure is."""
+    from fairlead.failures.failure import text_of
+    from fairlead.failures.redaction import DEFAULT
+    from fairlead.failures.runtime import InternalError
+
+    what = f"{type(error).__name__}: {DEFAULT.text(text_of(error))}".rstrip(": ")
+    return InternalError(f"This was not foreseen: {what}. FAIRLEAD_DEBUG=1 shows the traceback.", cause=error)
+
+
+def _problems(program: Program, error: CheckError, *, running: bool) -> int:
+    """Tell all that is wrong with a program: to people, and last as one line for who reads what a run says."""
+    from fairlead.failures import runtime
+
     for problem in error.problems:
         program.console.say(problem.shown())
     count = len(error.problems)
     program.console.say(f"{count} {'problem' if count == 1 else 'problems'}.")
+    if running and not program.console.err_tty:
+        program.console.say(runtime.dumps(error.failure))
     return _CONFIG
 
 
@@ -203,7 +228,7 @@ def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
         raise wrong_option("--record", "a durable run is not recorded; leave out one of the two.")
     if not main.inputs:
         raise wrong_option(next(iter(given)), "this pipeline takes no messages, and never ends.")
-    messages, write = runs.messages_of(program.console.stdin.read()), _writer(program.console)
+    messages, write = runs.messages_of(_all_input(program.console)), _writer(program.console)
     if "--record" in given:
         return _finish(program, lambda: runs.recorded(main, messages, write, host, given["--record"]))
     app = host.app = runs.own_app(program)
@@ -237,18 +262,20 @@ def _serve(program: Program, options: Options) -> int:
 def _call(program: Program, options: Options) -> int:
     from fairlead import _json
     from fairlead.failures.runtime import ParseError
+    from fairlead.pipelines.lines import unreadable, written
     from fairlead.pipelines.running import call
 
     _, main = _main(program, options)
-    given = options.words[1] if len(options.words) > 1 else program.console.stdin.read()
+    given = options.words[1] if len(options.words) > 1 else _all_input(program.console)
     try:
         value = _json.loads(given)
     except ValueError as error:
-        raise ParseError("The input is not JSON.", details={"source": "main"}, cause=error) from error
+        message = unreadable("The input", error)
+        raise ParseError(message, details={"source": "main"}, cause=error) from error
     host, write = _host(program, options), _writer(program.console)
 
     async def once() -> None:
-        write(_json.encode(await call(main, value, host)) + b"\n")
+        write(written([await call(main, value, host)]))
 
     return _finish(program, once)
 
@@ -318,6 +345,13 @@ async def _input(console: Console) -> AsyncIterator[bytes]:
         return
     async for chunk in chunks_of(descriptor):
         yield chunk
+
+
+def _all_input(console: Console) -> bytes:
+    """All of the input at once, as it was sent: whether it is text is for who reads it."""
+    buffer = getattr(console.stdin, "buffer", None)
+    data: bytes = console.stdin.read().encode() if buffer is None else buffer.read()
+    return data
 
 
 def _writer(console: Console) -> Callable[[bytes], None]:

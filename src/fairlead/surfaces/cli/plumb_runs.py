@@ -49,15 +49,17 @@ def limits_of(given: str | None) -> dict[str, float] | None:
     return limits
 
 
-def messages_of(text: str) -> list[Any]:
-    """The messages of JSON Lines. Raises ParseError."""
+def messages_of(text: bytes) -> list[Any]:
+    """The messages of JSON Lines, which only a line feed ends: others may stand in a text. Raises ParseError."""
+    from fairlead.pipelines.lines import unreadable
+
     found = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
         except ValueError as error:
-            message = f"Line {number} of the input is not JSON."
+            message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
     return found
 
@@ -66,6 +68,7 @@ async def recorded(
     main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, path: str
 ) -> None:
     """Run and write down what happens. Raises Failure."""
+    from fairlead.pipelines.lines import sent, written
     from fairlead.pipelines.running import Run
 
     try:
@@ -79,15 +82,12 @@ async def recorded(
 
         def told(batch: list[Any]) -> None:
             recorder.sent(batch)
-            write(b"".join(_json.encode(value) + b"\n" for value in batch))
+            write(written(batch))
 
         try:
             async with Run(main, host, write=told) as run:
                 recorder.received(messages)
-                for value in messages:
-                    await run.send(value)
-                run.close_input()
-                await run.wait()
+                await sent(run, messages)
         except Failure as failure:
             recorder.ended(failure)
             raise
@@ -99,11 +99,12 @@ async def durably(
 ) -> None:
     """Run as a task of the store, or go on with it; its results are written when it is done. Raises Failure."""
     from fairlead.pipelines.durable import run_durably
+    from fairlead.pipelines.lines import written
 
     settings = {"docroot": host.docroot, "auto_approve": host.auto_approve, "limits": host.limits}
     heard = {"listener": host.listener, "environ": host.environ, "model": host.model}
     results = await run_durably(app, main, messages, name, **settings, **heard)
-    write(b"".join(_json.encode(value) + b"\n" for value in results))
+    write(written(results))
 
 
 def own_app(program: Program) -> App:
@@ -127,6 +128,9 @@ async def tested(
                 record = read_record(file.read(), path)
         except OSError as error:
             raise ConfigError(f"The recording {path!r} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            message = f"{path!r} is not UTF-8 text, and no recording."
+            raise ConfigError(message, details={"file": path}, cause=error) from error
         done = await replay(main, record, host())
         wrong += not done.ok
         for line in _lines(path, done):
