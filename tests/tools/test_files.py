@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -377,6 +378,16 @@ async def test_an_edit_that_changes_nothing_is_refused(app: App, root: Path) -> 
     (root / "a.py").write_text("x")
     assert told(await failed(app, "file_edit", path="a.py", old="x", new="x"))[:2] == ("invalid_args", "new")
     assert (await failed(app, "file_edit", path="a.py", old="", new="x")).field == "old"
+
+
+async def test_edits_of_one_file_at_the_same_time_are_all_made(app: App, root: Path) -> None:
+    (root / "a.txt").write_text("".join(f"old {number};\n" for number in range(12)))
+    edits = (
+        done(app, "file_edit", path="a.txt", old=f"old {number};", new=f"new {number};")
+        for number in range(12)
+    )
+    await asyncio.gather(*edits)
+    assert (root / "a.txt").read_text() == "".join(f"new {number};\n" for number in range(12))
 
 
 async def test_an_edit_fits_lines_that_end_as_on_windows(app: App, root: Path) -> None:

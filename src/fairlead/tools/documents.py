@@ -128,13 +128,18 @@ class _Documents:
             all: Replace it wherever it is.
         """
         _encoded(new, "new")
-        with self._fenced(path) as fence:
-            data, about = fence.read(path, MOST_EDITED + 1)
+        count = 0
+
+        def change(data: bytes) -> bytes:
+            nonlocal count
             text = _editable(data, path)
             count = text.count(old)
             if count == 0 or (count > 1 and not all):
                 raise _not_once(path, count)
-            fence.write(path, text.replace(old, new).encode(), unchanged=about)
+            return text.replace(old, new).encode()
+
+        with self._fenced(path) as fence:
+            fence.edit(path, MOST_EDITED + 1, change)
         return {"replacements": count}
 
     def grep(

@@ -137,13 +137,16 @@ class _Files:
         """
         fence = self._here()
         _encoded(new, "new")
+        lines: list[int] = []
+
+        def change(data: bytes) -> bytes:
+            done = files_edits.replaced(_editable(data, fence.spelled(path)), old, new, all)
+            lines.extend(done.lines)
+            return done.text.encode()
+
         with telling(fence, path):
-            data, about = fence.read(path, MOST_EDITED + 1)
-            text = _editable(data, fence.spelled(path))
-            done = files_edits.replaced(text, old, new, all)
-            fence.write(path, done.text.encode(), unchanged=about)
-        spelled = readable(fence.spelled(path))
-        return {"path": spelled, "replacements": len(done.lines), "lines": done.lines[:20]}
+            fence.edit(path, MOST_EDITED + 1, change)
+        return {"path": readable(fence.spelled(path)), "replacements": len(lines), "lines": lines[:20]}
 
     def search(
         self,
