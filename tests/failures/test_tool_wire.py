@@ -134,7 +134,42 @@ def test_the_first_ok_decides_when_a_result_holds_another() -> None:
 def test_large_envelopes_are_known_by_their_head() -> None:
     assert tool.is_error(tool.dumps(tool.render(tool.ExecutionError("x" * 200_000))))
     assert tool.is_success(tool.dumps(tool.text("x" * 200_000)))
-    assert not tool.is_error("{" + " " * 3000 + '"ok":false}')
+    assert tool.is_error('{"ok":false,"message":"' + "x" * 3000), "what follows is not read"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"ok" : false, "kind":"timeout"}',
+        '{\n  "kind" : "not_found",\n  "ok" : false\n}',
+        _json.dumps({"kind": "not_found", "message": "x" * 3000, "ok": False}),
+        '{"result":{"ok":true},"ok":false}',
+        "{" + " " * 3000 + '"ok":false}',
+        _json.dumps({"reason": "x" * 3000, "error": "timeout", "retryable": True}),
+    ],
+)
+def test_a_failure_is_known_however_its_envelope_is_spelled(said: str) -> None:
+    assert tool.is_error(said)
+    assert not tool.is_success(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{\n  "result" : {},\n  "ok" : true\n}',
+        '{"result":{"ok":false,"n":1},"ok":true}',
+        _json.dumps({"a": "x" * 3000, "ok": True}),
+    ],
+)
+def test_a_success_is_known_however_its_envelope_is_spelled(said: str) -> None:
+    assert tool.is_success(said)
+    assert not tool.is_error(said)
+
+
+@pytest.mark.parametrize("said", ['{"rows":[{"ok":false}]}', '{"rows":[{"error":"x","retryable":true}]}'])
+def test_what_is_inside_of_ordinary_json_does_not_make_it_an_envelope(said: str) -> None:
+    assert not tool.is_error(said)
+    assert not tool.is_success(said)
 
 
 def test_payload_is_the_result_of_a_success_and_nothing_else() -> None:

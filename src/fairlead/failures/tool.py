@@ -1,11 +1,13 @@
 """The tool family: the eight kinds a model is told, the tool envelope, and making one of what a tool said.
 
-Retry advice here answers whether the model may try again, corrected. An envelope is known by its head, so a
-large one costs nothing to classify. Running tools, and checking their arguments, belongs elsewhere.
+Retry advice here answers whether the model may try again, corrected. An envelope of ours is known by its head, so
+a large one costs nothing to classify; one that others spelled is read. Running tools, and checking their arguments,
+belongs elsewhere.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,19 +127,13 @@ def dumps(envelope: dict[str, Any]) -> str:
 
 
 def is_error(said: str) -> bool:
-    """Whether a tool's text is a failure, in today's form or an older one, judged by its head."""
-    head = _head(said)
-    if head.startswith(tuple(_LEGACY)):
-        return True
-    verdict = _verdict(head)
-    if verdict is not None:
-        return not verdict
-    return head.startswith("{") and '"error":' in head and '"retryable":' in head
+    """Whether a tool's text is a failure, in today's form or an older one."""
+    return _verdict(said) is False
 
 
 def is_success(said: str) -> bool:
-    """Whether a tool's text is a success envelope, judged by its head."""
-    return _verdict(_head(said)) is True
+    """Whether a tool's text is a success envelope."""
+    return _verdict(said) is True
 
 
 def payload(said: str) -> Any:
@@ -213,19 +209,28 @@ def _default_retryable(failure: Failure) -> bool:
     return PIVOT[failure.kind].retryable if stated is None else stated
 
 
-def _head(said: str) -> str:
+def _verdict(said: str) -> bool | None:
+    """What a tool's text says of itself: that it went well, or not, or nothing."""
+    if (first := _FIRST.match(said)) is not None:
+        return first[1] == "true"
     start = len(said) - len(said.lstrip()) if said[:1].isspace() else 0
-    return said[start : start + HEAD]
-
-
-def _verdict(head: str) -> bool | None:
-    """What the first `ok` in an object's head says; a later one belongs to the result."""
-    if not head.startswith("{"):
+    head = said[start : start + HEAD]
+    if head.startswith(tuple(_LEGACY)):
+        return False
+    if not head.startswith("{") or not any(key in said for key in ('"ok"', '"error"')):
         return None
+    envelope = wire.load(said)
+    if isinstance(envelope, dict):
+        ok = envelope.get("ok")
+        if isinstance(ok, bool):
+            return ok
+        return False if {"error", "retryable"} <= envelope.keys() else None
+    # What is no JSON was cut off, most likely. The first mark counts; a later one belongs to the result.
     found = [(at, ok) for mark, ok in _MARKS if (at := head.find(mark)) >= 0]
     return min(found)[1] if found else None
 
 
+_FIRST = re.compile(r'\s*\{\s*"ok"\s*:\s*(true|false)\b')
 _MARKS = (('"ok":true', True), ('"ok": true', True), ('"ok":false', False), ('"ok": false', False))
 
 
