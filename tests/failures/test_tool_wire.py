@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead import _json
-from fairlead.failures import Failure, Kind, lookup, tool
+from fairlead.failures import Failure, Issue, Kind, action, lookup, tool, wire
 
 DEFAULTS = {
     "invalid_args": True,
@@ -183,6 +183,28 @@ def test_message_is_the_message_else_the_reason_else_the_text_itself() -> None:
     assert tool.message('{"ok":false,"message":"m"}') == "m"
     assert tool.message('{"ok":false,"reason":"r"}') == "r"
     assert tool.message("just words") == "just words"
+
+
+@pytest.mark.parametrize(
+    ("issue", "said"),
+    [
+        (Issue(("content",), "missing", "This is required: string.", "string"), "`content` (string)"),
+        (
+            Issue(("a", 0, "n"), "type", "Expected integer, found string.", "integer"),
+            "`a.0.n`: Expected integer",
+        ),
+        (Issue((), "type", "Expected object, found array.", "object"), "Expected object"),
+        (Issue(("path",), "malformed", "The arguments were cut off."), "The arguments were cut off."),
+    ],
+)
+def test_refused_input_is_explained_in_the_message(issue: Issue, said: str) -> None:
+    failure = Failure(Kind.invalid_input, wire.INVALID_INPUT, issues=(issue,))
+    assert said in tool.render(failure)["message"]
+    two = Failure(Kind.invalid_input, wire.INVALID_INPUT, issues=(issue, issue, issue))
+    assert "2 more" in tool.render(two)["message"]
+    own = Failure(Kind.invalid_input, "The words of whoever raised it.", issues=(issue,))
+    assert tool.render(own)["message"] == own.message
+    assert action.render(failure)["message"] == wire.INVALID_INPUT
 
 
 def test_plain_text_is_read_as_a_failed_execution() -> None:

@@ -98,7 +98,7 @@ def render(failure: Failure, tool: str | None = None, redactor: Redactor = DEFAU
     """The failure envelope, redacted: `ok` first, the other keys sorted."""
     shown, kind = redactor.failure(failure), wire.word(failure, "tool")
     told = wire.extras(shown, "tool", kind, RESERVED)
-    told |= {"kind": kind, "message": shown.message, "retryable": retryable(failure)}
+    told |= {"kind": kind, "message": _explained(shown), "retryable": retryable(failure)}
     if name := tool or wire.text(shown.details.get("tool")):
         told["tool"] = name
     return {"ok": False, **dict(sorted(told.items()))}
@@ -207,6 +207,22 @@ def _default_retryable(failure: Failure) -> bool:
         return False
     stated: bool | None = wire.fact(failure, "tool", "retryable")
     return PIVOT[failure.kind].retryable if stated is None else stated
+
+
+def _explained(shown: Failure) -> str:
+    """What a model is told first: of refused input, what is wrong with it."""
+    if not shown.issues or shown.message != wire.INVALID_INPUT:
+        return shown.message
+    first, more = shown.issues[0], len(shown.issues) - 1
+    where = ".".join(str(step) for step in first.path)
+    if first.code == "missing" and where:
+        kind = f" ({first.expected})" if first.expected else ""
+        words = f"Missing required argument `{where}`{kind}."
+    elif first.code == "malformed" or not where:
+        words = first.message  # it is about all of the arguments, and says so
+    else:
+        words = f"Argument `{where}`: {first.message}"
+    return f"{words} {more} more {'is' if more == 1 else 'are'} told in `issues`." if more else words
 
 
 def _verdict(said: str) -> bool | None:

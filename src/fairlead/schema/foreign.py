@@ -162,7 +162,9 @@ def _issues(error: Any, document: Any) -> list[Issue]:
     path = tuple(error.instance_path)
     received = json_type(error.instance)
     if kind == "required":
-        return [Issue((*path, details["property"]), "missing", "This is required.")]
+        expected = _wanted(_beside(document, error), details["property"])
+        words = f"This is required: {expected}." if expected else "This is required."
+        return [Issue((*path, details["property"]), "missing", words, expected)]
     if kind in ("additionalProperties", "unevaluatedProperties"):
         allowed = _declared(document, error)
         given = error.instance if isinstance(error.instance, dict) else {}
@@ -230,6 +232,22 @@ def _types(error: Any) -> list[str]:
 
 def _declared(document: Any, error: Any) -> list[str]:
     """The keys declared beside the keyword that refused one."""
+    return list(_beside(document, error))
+
+
+def _wanted(properties: dict[str, Any], key: str) -> str | None:
+    """What a key should have held, as far as its schema says so in a word."""
+    schema = properties.get(key)
+    if not isinstance(schema, dict):
+        return None
+    if isinstance(schema.get("enum"), list):
+        return one_of(schema["enum"])
+    types = schema.get("type")
+    return either([types] if isinstance(types, str) else types) if types else None
+
+
+def _beside(document: Any, error: Any) -> dict[str, Any]:
+    """The properties declared beside the keyword that refused something."""
     schema = document
     for step in list(error.schema_path)[:-1]:
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and step == "$ref":
@@ -240,6 +258,6 @@ def _declared(document: Any, error: Any) -> list[str]:
             try:
                 schema = schema[step]
             except (KeyError, IndexError, TypeError):
-                return []
+                return {}
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return list(properties) if isinstance(properties, dict) else []
+    return properties if isinstance(properties, dict) else {}

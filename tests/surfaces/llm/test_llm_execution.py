@@ -276,6 +276,14 @@ async def test_invalid_arguments_name_the_field_and_not_the_value() -> None:
     assert "hunter2" not in json.dumps(envelope)
 
 
+async def test_what_is_wrong_with_arguments_is_the_message() -> None:
+    missing = await told("add", {"b": 1})
+    assert missing["message"] == "Missing required argument `a` (integer)."
+    assert (missing["field"], missing["expected"]) == ("a", "integer")
+    unread = {"_error": "invalid_tool_arguments", "_message": "The call was cut off.", "_field": "a"}
+    assert (await told("add", unread))["message"] == "The call was cut off."
+
+
 async def test_arguments_that_are_no_object_are_refused_in_band() -> None:
     for arguments in ("[1, 2]", "5", '"words"', "{" * 150):
         assert (await told("add", arguments))["kind"] == "invalid_args"
