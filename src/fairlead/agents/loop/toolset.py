@@ -172,7 +172,10 @@ class Toolset:
             checked = await self._check(action, input)
         except Failure as failure:
             return self._refused(call, failure)
-        verdict = await self._asked(call, action, checked)
+        try:
+            verdict = await self._asked(call, action, checked)
+        except wire.Rejected as nobody:
+            return self._refused(call, nobody, denied=True)
         if not verdict.approve:
             return self._refused(
                 call, ToolDenied(verdict.reason or _DECLINED, details={"tool": call.name}), denied=True
@@ -254,8 +257,13 @@ class Toolset:
         return checked.input
 
     async def _asked(self, call: ToolCall, action: Action[..., Any], input: Any) -> Verdict:
+        """What somebody says to a call.
+
+        Raises:
+            Rejected: nobody could be asked, so nobody said no either.
+        """
         if self._operator is None:
-            return Verdict(False, _NOBODY)
+            raise wire.Rejected(_NOBODY)
         visible = shown(input, self._runtime.redactor)
         ask = Approval(call.id, call.name, visible, self._session.agent, action.side_effects)
         await self._context.activity(
@@ -266,9 +274,11 @@ class Toolset:
         except Failure as failure:
             if failure.kind is Kind.cancelled:
                 raise
-            return Verdict(False, failure.message)
+            if failure.kind is Kind.refused_by_user:
+                return Verdict(False, failure.message)
+            raise wire.Rejected(failure.message, cause=failure) from failure
         except Exception as exc:
-            return Verdict(False, from_exception(exc).message)
+            raise wire.Rejected(from_exception(exc).message, cause=exc) from exc
 
     def _refused(self, call: ToolCall, failure: Failure, denied: bool = False) -> Refused:
         told = wire.render(failure, call.name, self._runtime.redactor)
