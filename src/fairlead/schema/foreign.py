@@ -13,6 +13,7 @@ from fairlead.schema.blanks import plan_of_document
 from fairlead.schema.compiled import Invalid, Mode, Schema
 from fairlead.schema.cost import Cost
 from fairlead.schema.jsonable import NotJsonable, jsonable
+from fairlead.schema.nullable import spelled_out
 from fairlead.schema.preflight import refusal
 from fairlead.schema.wording import either, json_type, one_of, unexpected
 
@@ -43,8 +44,9 @@ class Foreign:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = jsonable(document)
-        self._validator = _compile(self._document)
-        self._cost = Cost(self._document)
+        self._rules = spelled_out(self._document)
+        self._validator = _compile(self._rules)
+        self._cost = Cost(self._rules)
         self.plain = False
         self.dump: Callable[[Any], Any] = jsonable
         self.drop_blanks = plan_of_document(self._document)
@@ -59,7 +61,7 @@ class Foreign:
             raise Invalid([Issue((), "recursion", _DEAR)])
         if self._validator.is_valid(plain):
             return plain
-        raise Invalid(self._read(self._validator.iter_errors(plain), self._document))
+        raise Invalid(self._read(self._validator.iter_errors(plain), self._rules))
 
     def validator_of_output(self) -> Callable[[Any], Any]:
         return self.validate
