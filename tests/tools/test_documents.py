@@ -105,6 +105,14 @@ async def test_edits_of_one_document_at_the_same_time_are_all_made(app: App, roo
     assert (root / "list.md").read_text() == "".join(f"new {number};\n" for number in range(12))
 
 
+async def test_lines_that_end_as_on_windows_are_found_and_edited(app: App, root: Path) -> None:
+    (root / "list.md").write_bytes(b"alpha\r\nbeta\r\n")
+    [found] = await done(app, "grep", pattern="beta$")
+    assert (found["line"], found["text"]) == (2, "beta")
+    await done(app, "edit", path="list.md", old="alpha\nbeta", new="a\nb")
+    assert (root / "list.md").read_bytes() == b"a\r\nb\r\n"
+
+
 async def test_lines_are_found_in_documents(app: App) -> None:
     found = await done(app, "grep", pattern="TODO|Index")
     assert found == [

@@ -396,6 +396,17 @@ async def test_an_edit_fits_lines_that_end_as_on_windows(app: App, root: Path) -
     assert (root / "a.txt").read_bytes() == b"1\r\n2\r\n"
 
 
+async def test_lines_that_an_edit_adds_end_as_those_of_the_file_do(app: App, root: Path) -> None:
+    (root / "a.txt").write_bytes(b"a\r\nb\r\n")
+    await done(app, "file_edit", path="a.txt", old="b", new="b1\nb2")
+    assert (root / "a.txt").read_bytes() == b"a\r\nb1\r\nb2\r\n"
+    await done(app, "file_edit", path="a.txt", old="\r\n", new="\n", all=True)
+    assert (root / "a.txt").read_bytes() == b"a\nb1\nb2\n"
+    (root / "a.txt").write_bytes(b"a\r\nb\nc\r\n")
+    await done(app, "file_edit", path="a.txt", old="b", new="b1\nb2")
+    assert (root / "a.txt").read_bytes() == b"a\r\nb1\nb2\nc\r\n", "there was no telling"
+
+
 async def test_a_very_large_file_is_not_edited(app: App, root: Path) -> None:
     (root / "a.txt").write_bytes(b"x" * (MOST_EDITED + 1))
     assert told(await failed(app, "file_edit", path="a.txt", old="x", new="y"))[0::2] == (
