@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from fairlead import App
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel
+from fairlead.agents.models.script import call as calling
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
 from fairlead.runtime import Result
 from fairlead.tools.files import MOST_EDITED, files
 from fairlead.tools.files_lines import SCANNED
 from fairlead.tools.listing import INCOMPLETE
-from fairlead.tools.session import SESSION, Session
 
 
 @pytest.fixture
@@ -444,17 +446,23 @@ async def test_files_are_not_changed_from_afar_unless_that_was_said(root: Path, 
     assert (await near.invoke("file_read", {"path": "a.txt"}, surface=surface)).ok
 
 
-async def test_without_a_root_the_folder_of_the_conversation_is_used(root: Path) -> None:
-    app = App("x")
-    for each in files():
-        app.add(each)
+@pytest.mark.parametrize("conversation", [{}, {"conversation": "c1"}])
+async def test_without_a_root_the_folder_of_the_agent_is_used(
+    root: Path, tmp_path: Path, conversation: dict[str, str]
+) -> None:
+    app = App("x", store=f"sqlite:///{tmp_path}/x.db")
+    app.add(files())
     (root / "a.txt").write_text("hello")
     assert told(await failed(app, "file_read", path="a.txt")) == ("unavailable", None, False)
-    token = SESSION.set(Session("s1", root=root))
-    try:
-        assert (await done(app, "file_read", path="a.txt"))["text"] == "hello"
-    finally:
-        SESSION.reset(token)
+    reading, asking = (
+        ScriptModel([calling("file_read", path="a.txt"), "Read."]),
+        ScriptModel([calling("clerk", prompt="Read."), "Done."]),
+    )
+    app.add(Agent("clerk", model=reading, tools=["file_read"]))
+    app.add(Agent("boss", model=asking, tools=["clerk"], folder=root))
+    assert (await app.invoke("boss", {"prompt": "Go.", **conversation})).data == "Done."
+    [heard] = [each.content for each in reading.requests[-1].messages if each.role == "tool"]
+    assert wire.payload(heard)["text"] == "hello"
 
 
 async def test_a_name_that_is_no_text_does_not_break_a_listing(app: App, root: Path) -> None:

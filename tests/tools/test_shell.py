@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from fairlead import App, Kind
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel, call
 from fairlead.failures import tool
 from fairlead.runtime import Result, Signal
+from fairlead.store import Secrets
 from fairlead.tools import processes
 from fairlead.tools.processes_watch import idle_limit
+from fairlead.tools.sandbox import sandbox
 from fairlead.tools.session import SESSION, Session
 from fairlead.tools.shell import shell
 
@@ -337,6 +341,32 @@ async def test_secrets_of_the_conversation_and_of_the_tool_are_masked(tmp_path: 
         SESSION.reset(token)
     assert done.data["stdout"] == "[REDACTED:API_KEY]"
     assert done.data["stderr"] == "[REDACTED:OWN]"
+
+
+async def test_what_the_apps_store_keeps_secret_is_masked(tmp_path: Path) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    (tmp_path / "conf.txt").write_text("token zq81-plainvalue-77")
+    model = ScriptModel(
+        [call("shell_run", command="cat conf.txt"), call("sandbox_exec", command="cat conf.txt"), "Read."]
+    )
+    tools = [*shell(tmp_path), *sandbox(tmp_path)]
+    app.add(Agent("clerk", model=model, tools=tools, gates={"*": "auto"}))
+    await Secrets(app.store).set("stripe", "zq81-plainvalue-77")
+    assert (await app.invoke("clerk", {"prompt": "Go."})).data == "Read."
+    heard = [each.content for each in model.requests[-1].messages if each.role == "tool"]
+    assert [tool.payload(each)["stdout"] for each in heard] == ["token [REDACTED:stripe]"] * 2
+
+
+async def test_secrets_that_cannot_be_read_are_told_and_a_store_is_not_made_for_them(tmp_path: Path) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    app.add(shell(tmp_path))
+    assert (await run(app, "echo hello")).warnings == []
+    assert not (tmp_path / "app.db").exists()
+    await Secrets(app.store).set("stripe", "zq81-plainvalue-77")
+    (tmp_path / "app.secret.key").unlink()
+    done = await run(app, "echo hello")
+    assert done.data["stdout"] == "hello"
+    assert "not masked" in done.warnings[0]
 
 
 async def test_many_commands_at_once_do_not_mix(tmp_path: Path) -> None:

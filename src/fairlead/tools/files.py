@@ -47,7 +47,7 @@ Path = Annotated[str, Field(min_length=1)]
 def files(
     root: str | os.PathLike[str] | None = None, *, write: bool = True, write_from_afar: bool = False
 ) -> list[Action[..., Any]]:
-    """The tools for files below `root`; without one, below the folder of the conversation they are called in.
+    """The tools for files below `root`; without one, below the folder of the agent that calls them.
 
     `write=False` leaves out the two that change files. Those are not offered over HTTP and MCP, unless
     `write_from_afar` says so.
@@ -187,7 +187,8 @@ class _Files:
         session = SESSION.get()
         if session is None or session.root is None:
             words = (
-                "No folder was opened for this tool. Open one for the conversation, or give files() a root."
+                "No folder is open to this tool: files() was given no root, and it is not called by an agent that has "
+                "a folder. Give files() a root, or the agent a folder."
             )
             raise Unavailable(words, retryable=False)
         return Fence(session.root)
