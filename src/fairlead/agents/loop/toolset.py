@@ -22,6 +22,7 @@ from fairlead.runtime.context import shown
 from fairlead.runtime.durable import CURRENT
 from fairlead.runtime.events import READY, Channel, Event, Ready
 from fairlead.tools.arguments import arguments_of
+from fairlead.tools.hiding import for_models
 from fairlead.tools.session import Session
 from fairlead.tools.toolbox import Toolbox
 
@@ -35,8 +36,6 @@ UNLIMITED: Final = "unlimited"
 _OFFERS: Final = 1_000
 #: Where an action says in its metadata of which agent it is.
 MARK: Final = "agent"
-#: Where an action says in its metadata which keys of its result are not for models.
-HIDDEN: Final = "not_for_models"
 _SKIPPED: Final = "Skipped: an earlier call of this turn was declined. Nothing was done."
 _EXHAUSTED: Final = "Not done: this run may make {most} calls of tools, and has made them."
 _UNKNOWN: Final = "There is no tool of this name. Use one that you were given."
@@ -222,7 +221,7 @@ class Toolset:
         for artifact in result.artifacts:
             self._context.announce(artifact)
         told = wire.success(
-            _for_models(admitted.action, result.data), tool=name, warnings=[*admitted.notes, *result.warnings]
+            for_models(admitted.action, result.data), tool=name, warnings=[*admitted.notes, *result.warnings]
         )
         return wire.normalize(wire.dumps(told), name)
 
@@ -312,12 +311,6 @@ class _Relay(Channel):
 def _label(action: Action[..., Any]) -> str:
     """A tool that has changed is another tool: what was agreed to was the one before."""
     return f"{action.name}@{action.version}"
-
-
-def _for_models(action: Action[..., Any], data: Any) -> Any:
-    """What a tool gave, without what only people can use: a drawing, say."""
-    hidden = action.metadata.get(HIDDEN)
-    return data if not hidden else {key: value for key, value in data.items() if key not in hidden}
 
 
 def _token(failure: Failure) -> str | None:

@@ -18,6 +18,7 @@ from fairlead.runtime import App, Result, Runtime, Signal
 from fairlead.surfaces.llm.budget import fitted
 from fairlead.surfaces.llm.tool import Tool
 from fairlead.tools.arguments import arguments_of
+from fairlead.tools.hiding import for_models
 
 T = TypeVar("T")
 #: Asks a person about a call that needs it: yes, no, or a confirmation token.
@@ -71,7 +72,8 @@ class Execution:
             failure = from_exception(exc)
         else:
             if result.failure is None:
-                told = wire.success(result.data, tool=tool.name, warnings=[*given.notes, *result.warnings])
+                data = for_models(tool.action, result.data)
+                told = wire.success(data, tool=tool.name, warnings=[*given.notes, *result.warnings])
                 return fitted(told, self._most)
             failure = result.failure
         return fitted(wire.render(_for_models(failure), tool.name, self._app.redactor), self._most)

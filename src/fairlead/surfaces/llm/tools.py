@@ -30,6 +30,7 @@ from fairlead.surfaces.llm.formats import FORMATS, Item
 from fairlead.surfaces.llm.tokens import measured
 from fairlead.surfaces.llm.tool import Tool, prepared
 from fairlead.surfaces.refusal import refusal
+from fairlead.tools.hiding import for_models
 
 
 class Tools:
@@ -168,7 +169,9 @@ class Tools:
             result = await self._execution.invoked(tool, tool.decode(input), options)
         except Exception as exc:
             return self._refused(from_exception(exc), tool)
-        return result.data if result.ok and not self._return_envelope else result.to_dict()
+        if not result.ok or self._return_envelope:
+            return result.to_dict()
+        return for_models(tool.action, result.data)
 
     def _refused(self, failure: Failure, tool: Tool) -> dict[str, Any]:
         return refusal(failure, self._surface, self._app, tool.action.name)
