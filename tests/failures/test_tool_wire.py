@@ -280,6 +280,18 @@ def test_an_oversized_result_is_capped_with_head_and_tail() -> None:
     assert told["tool"] == "t"
 
 
+@pytest.mark.parametrize(
+    "said", ['"' * 100_000, "\n" * 400_000, "\x01" * 120_000, 'x"' * 60_000 + "y" * 90_000]
+)
+def test_a_result_is_cut_to_what_it_takes_where_it_is_sent(said: str) -> None:
+    told = tool.normalize(said, tool="t")
+    assert len(told) < 101_000
+    result = tool.payload(told)
+    assert (result["kind"], result["original_chars"]) == ("truncated_output", len(said))
+    enveloped = tool.normalize(tool.dumps(tool.success({"rows": [said, said]})), tool="t")
+    assert len(enveloped) < 101_000
+
+
 def test_an_oversized_error_stays_an_error() -> None:
     said = tool.dumps(tool.render(tool.InvalidArgs("x" * 150_000)))
     told = _json.loads(tool.normalize(said, tool="t"))

@@ -32,6 +32,8 @@ CAPS = {
     "search": 12_000,
     "tree": 8_000,
 }
+# Room for what is around a text that is cut.
+_FRAME = 400
 _LEGACY = {"[REJECTED]": "rejected", "[TIMEOUT]": "timeout"}
 
 
@@ -184,17 +186,28 @@ def normalize(said: str, tool: str | None = None) -> str:
     """Whatever a tool returned, as an envelope of bounded size; an envelope within bounds stays as it is."""
     cap = CAPS["any"]
     if len(said) <= cap:
-        return said if is_error(said) or is_success(said) else dumps(text(said, tool=tool))
-    cut: dict[str, Any] = {
-        "truncated": True,
-        "original_chars": len(said),
-        "content": truncate(said, cap, head=2 / 3),
-    }
+        if is_error(said) or is_success(said):
+            return said
+        told = dumps(text(said, tool=tool))
+        if len(told) <= cap + _FRAME:
+            return told
+    cut: dict[str, Any] = {"truncated": True, "original_chars": len(said), "content": _shortened(said, cap)}
     if is_error(said):
         told = f"The tool failed, and what it said is too long to show in full ({len(said)} characters)."
         return dumps(render(ExecutionError(told, details=cut), tool))
     warning = f"The result has {len(said)} characters; the middle was left out. Ask for less at once."
     return dumps(success({"kind": "truncated_output", **cut}, tool=tool, warnings=[warning]))
+
+
+def _shortened(said: str, cap: int) -> str:
+    """A text cut such that it has about so many characters where it is sent, with quotes and the like escaped."""
+    room = cap
+    while True:
+        content = truncate(said, room, head=2 / 3)
+        size = len(_json.dumps(content))
+        if size <= cap + _FRAME:
+            return content
+        room = room * cap // size
 
 
 def entry(cls: type[Failure]) -> Entry:

@@ -12,6 +12,7 @@ from fairlead import App, Context, Failure, Kind
 from fairlead.actions import Action
 from fairlead.runtime import Signal
 from fairlead.surfaces.llm.formats import FORMATS
+from fairlead.tools.time_limits import SECONDS
 
 # They take seconds to import, and every test process collects this file.
 if TYPE_CHECKING:
@@ -362,6 +363,31 @@ async def test_a_signal_stops_the_calls() -> None:
     envelope = await told("add", {"a": 1, "b": 1}, {"signal": signal})
     assert envelope["kind"] == "execution_error"
     assert envelope["origin"]["code"] == "CANCELLED"
+
+
+async def test_a_tool_without_a_time_limit_has_the_one_of_all_tools() -> None:
+    office = App("office")
+
+    @office.action
+    async def wait(ctx: Context) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    @office.action(metadata={"unlimited": True})
+    async def watch(ctx: Context) -> str:
+        """Take as long as it takes."""
+        await asyncio.sleep(0.05)
+        return "seen"
+
+    tools = office.tools("openai", tool_seconds=0.01)
+    late, seen = [
+        json.loads(each["content"]) for each in await tools.execute([chat("wait", {}), chat("watch", {})])
+    ]
+    assert (late["kind"], late["retryable"]) == ("timeout", True)
+    assert seen["result"] == "seen"
+    patient = await office.tools("openai").execute(chat("wait", {}), timeout=0.01)
+    assert json.loads(patient["content"])["kind"] == "timeout"
+    assert SECONDS == 120
 
 
 async def test_cancelling_the_host_cancels_the_calls() -> None:

@@ -24,14 +24,13 @@ from fairlead.runtime.events import READY, Channel, Event, Ready
 from fairlead.tools.arguments import arguments_of
 from fairlead.tools.hiding import for_models
 from fairlead.tools.session import Session
+from fairlead.tools.time_limits import seconds_for
 from fairlead.tools.toolbox import Toolbox
 
 #: The call that a tool is run for.
 CALL: Final[ContextVar[str]] = ContextVar("fairlead_call", default="")
 #: Models are callers of this surface, whoever runs the conversation.
 SURFACE: Final = "ai-sdk"
-#: Tools that stop themselves when nothing happens any more; others are held to a time limit.
-UNLIMITED: Final = "unlimited"
 #: So many different selections are remembered.
 _OFFERS: Final = 1_000
 #: Where an action says in its metadata of which agent it is.
@@ -227,7 +226,6 @@ class Toolset:
 
     def _invoked(self, admitted: Admitted, confirm: bool | str | None) -> Coroutine[Any, Any, Result]:
         context, action = self._context, admitted.action
-        limit = None if action.timeout or action.metadata.get(UNLIMITED) else self._seconds
         return self._runtime.invoke(
             action,
             admitted.input,
@@ -237,7 +235,7 @@ class Toolset:
             env=context.env,
             services=context.services,
             metadata=context.metadata,
-            timeout=limit,
+            timeout=seconds_for(action, self._seconds),
             confirm=confirm,
             _channel=_Relay(context, admitted.call) if context.heard else None,
         )

@@ -31,6 +31,7 @@ from fairlead.surfaces.llm.tokens import measured
 from fairlead.surfaces.llm.tool import Tool, prepared
 from fairlead.surfaces.refusal import refusal
 from fairlead.tools.hiding import for_models
+from fairlead.tools.time_limits import SECONDS
 
 
 class Tools:
@@ -54,6 +55,7 @@ class Tools:
         confirm: Confirm | None = None,
         key_by_call: bool = False,
         max_result: int = wire.CAPS["any"],
+        tool_seconds: float = SECONDS,
         trim: int | None = None,
     ) -> None:
         self.format = checks.one_of("Tools", "format", format, FORMATS)
@@ -64,7 +66,8 @@ class Tools:
         self._key_by_call = key_by_call
         self._trim = None if trim is None else _at_least("trim", trim, 1)
         most = _at_least("max_result", max_result, LEAST)
-        self._execution = Execution(app, surface, {"user": user, "auth": auth}, confirm, most)
+        identity: CallOptions = {"user": user, "auth": auth}
+        self._execution = Execution(app, surface, identity, confirm, most, tool_seconds)
         exposure = Exposure(include_private, include_local, include_destructive, filter)
         self._actions = (
             app.list_actions(surface, exposure) if only is None else _chosen(only, app, exposure, surface)
