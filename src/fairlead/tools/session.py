@@ -31,3 +31,5 @@ class Session:
 
 #: The conversation that a tool is called in; None for a call of its own.
 SESSION: Final[ContextVar[Session | None]] = ContextVar("fairlead_session", default=None)
+#: The calls of models that a tool is called by, the outermost first: in which conversation, and the call's id.
+CALLS: Final[ContextVar[tuple[tuple[Session, str], ...]]] = ContextVar("fairlead_calls", default=())

@@ -23,7 +23,7 @@ from fairlead.runtime.durable import CURRENT
 from fairlead.runtime.events import READY, Channel, Event, Ready
 from fairlead.tools.arguments import arguments_of
 from fairlead.tools.hiding import for_models
-from fairlead.tools.session import Session
+from fairlead.tools.session import CALLS, Session
 from fairlead.tools.time_limits import seconds_for
 from fairlead.tools.toolbox import Toolbox
 
@@ -201,8 +201,15 @@ class Toolset:
         Raises:
             Failure: the task waits for an answer, and the call for it.
         """
-        name = admitted.action.name
         CALL.set(admitted.call.id)
+        token = CALLS.set((*CALLS.get(), (self._session, admitted.call.id)))
+        try:
+            return await self._run(admitted)
+        finally:
+            CALLS.reset(token)
+
+    async def _run(self, admitted: Admitted) -> str:
+        name = admitted.action.name
         book = self._book
         if book is not None:
             CURRENT.set(book.view(admitted.call.id))
