@@ -269,10 +269,10 @@ async def test_a_conversation_that_does_not_fit_the_model_is_context_overflow(ap
     assert model.requests == []
 
 
-async def test_a_tool_that_needs_a_yes_is_denied_where_nobody_can_be_asked(app: App) -> None:
+async def test_a_tool_that_needs_a_yes_is_rejected_where_nobody_can_be_asked(app: App) -> None:
     model = agent(app, call("wipe", name="a"), "It was declined.", tools=["wipe"])
     assert (await ask(app)).data == "It was declined."
-    assert '"kind":"user_denied"' in told(model).content
+    assert '"kind":"rejected"' in told(model).content
     assert "nobody can be asked" in told(model).content
 
 

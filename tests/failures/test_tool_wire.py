@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead import _json
-from fairlead.failures import Failure, Kind, lookup, tool
+from fairlead.failures import Failure, Issue, Kind, action, lookup, tool, wire
 
 DEFAULTS = {
     "invalid_args": True,
@@ -134,7 +134,42 @@ def test_the_first_ok_decides_when_a_result_holds_another() -> None:
 def test_large_envelopes_are_known_by_their_head() -> None:
     assert tool.is_error(tool.dumps(tool.render(tool.ExecutionError("x" * 200_000))))
     assert tool.is_success(tool.dumps(tool.text("x" * 200_000)))
-    assert not tool.is_error("{" + " " * 3000 + '"ok":false}')
+    assert tool.is_error('{"ok":false,"message":"' + "x" * 3000), "what follows is not read"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"ok" : false, "kind":"timeout"}',
+        '{\n  "kind" : "not_found",\n  "ok" : false\n}',
+        _json.dumps({"kind": "not_found", "message": "x" * 3000, "ok": False}),
+        '{"result":{"ok":true},"ok":false}',
+        "{" + " " * 3000 + '"ok":false}',
+        _json.dumps({"reason": "x" * 3000, "error": "timeout", "retryable": True}),
+    ],
+)
+def test_a_failure_is_known_however_its_envelope_is_spelled(said: str) -> None:
+    assert tool.is_error(said)
+    assert not tool.is_success(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{\n  "result" : {},\n  "ok" : true\n}',
+        '{"result":{"ok":false,"n":1},"ok":true}',
+        _json.dumps({"a": "x" * 3000, "ok": True}),
+    ],
+)
+def test_a_success_is_known_however_its_envelope_is_spelled(said: str) -> None:
+    assert tool.is_success(said)
+    assert not tool.is_error(said)
+
+
+@pytest.mark.parametrize("said", ['{"rows":[{"ok":false}]}', '{"rows":[{"error":"x","retryable":true}]}'])
+def test_what_is_inside_of_ordinary_json_does_not_make_it_an_envelope(said: str) -> None:
+    assert not tool.is_error(said)
+    assert not tool.is_success(said)
 
 
 def test_payload_is_the_result_of_a_success_and_nothing_else() -> None:
@@ -148,6 +183,28 @@ def test_message_is_the_message_else_the_reason_else_the_text_itself() -> None:
     assert tool.message('{"ok":false,"message":"m"}') == "m"
     assert tool.message('{"ok":false,"reason":"r"}') == "r"
     assert tool.message("just words") == "just words"
+
+
+@pytest.mark.parametrize(
+    ("issue", "said"),
+    [
+        (Issue(("content",), "missing", "This is required: string.", "string"), "`content` (string)"),
+        (
+            Issue(("a", 0, "n"), "type", "Expected integer, found string.", "integer"),
+            "`a.0.n`: Expected integer",
+        ),
+        (Issue((), "type", "Expected object, found array.", "object"), "Expected object"),
+        (Issue(("path",), "malformed", "The arguments were cut off."), "The arguments were cut off."),
+    ],
+)
+def test_refused_input_is_explained_in_the_message(issue: Issue, said: str) -> None:
+    failure = Failure(Kind.invalid_input, wire.INVALID_INPUT, issues=(issue,))
+    assert said in tool.render(failure)["message"]
+    two = Failure(Kind.invalid_input, wire.INVALID_INPUT, issues=(issue, issue, issue))
+    assert "2 more" in tool.render(two)["message"]
+    own = Failure(Kind.invalid_input, "The words of whoever raised it.", issues=(issue,))
+    assert tool.render(own)["message"] == own.message
+    assert action.render(failure)["message"] == wire.INVALID_INPUT
 
 
 def test_plain_text_is_read_as_a_failed_execution() -> None:
@@ -221,6 +278,18 @@ def test_an_oversized_result_is_capped_with_head_and_tail() -> None:
     assert len(result["content"]) < 100_200
     assert told["warnings"]
     assert told["tool"] == "t"
+
+
+@pytest.mark.parametrize(
+    "said", ['"' * 100_000, "\n" * 400_000, "\x01" * 120_000, 'x"' * 60_000 + "y" * 90_000]
+)
+def test_a_result_is_cut_to_what_it_takes_where_it_is_sent(said: str) -> None:
+    told = tool.normalize(said, tool="t")
+    assert len(told) < 101_000
+    result = tool.payload(told)
+    assert (result["kind"], result["original_chars"]) == ("truncated_output", len(said))
+    enveloped = tool.normalize(tool.dumps(tool.success({"rows": [said, said]})), tool="t")
+    assert len(enveloped) < 101_000
 
 
 def test_an_oversized_error_stays_an_error() -> None:

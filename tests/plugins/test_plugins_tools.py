@@ -145,6 +145,19 @@ async def test_a_failure_in_an_envelope_keeps_its_kind_and_advice(library: Path,
     assert legacy.failure.kind is Kind.timeout
 
 
+async def test_an_envelope_is_read_however_the_plugin_spelled_it(library: Path, tmp_path: Path) -> None:
+    pretty = '{\n  "kind" : "not_found",\n  "message" : "No such city.",\n  "ok" : false\n}'
+    async with bridged(library, tmp_path, ScriptModel([])) as bridge:
+        failed = await said(bridge, pretty)
+        full = await said(bridge, '{"result":{"ok":false,"n":1},"ok":true}')
+        cut = await said(bridge, '{"ok":true,"result":')
+    assert failed.failure is not None
+    assert (failed.failure.code, failed.failure.message) == ("not_found", "No such city.")
+    assert full.data == {"ok": False, "n": 1}
+    assert isinstance(cut.failure, wire.ExecutionError)
+    assert "no JSON" in cut.failure.message
+
+
 async def test_a_result_that_is_too_long_is_cut_in_the_middle(library: Path, tmp_path: Path) -> None:
     async with bridged(library, tmp_path, ScriptModel([])) as bridge:
         result = await bridge.app.invoke("big", {})

@@ -171,3 +171,50 @@ def test_heavy_modules_load_only_when_used() -> None:
     )
 
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+NULLABLE = [
+    {"type": "integer", "nullable": True},
+    {"type": ["integer", "string"], "nullable": True},
+    {"type": "string", "enum": ["x"], "nullable": True},
+    {"const": 3, "nullable": True},
+    {"$ref": "#/$defs/whole", "nullable": True},
+    {"allOf": [{"$ref": "#/$defs/whole"}], "nullable": True},
+    {"anyOf": [{"type": "integer"}, {"type": "boolean"}], "nullable": True},
+    {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "nullable": True},
+    {"type": "array", "items": {"type": "integer"}, "nullable": True},
+    {"$ref": "#/$defs/none"},
+]
+
+
+@pytest.mark.parametrize("part", NULLABLE, ids=str)
+def test_null_fits_what_says_that_it_is_nullable_as_null_and_as_text(part: dict[str, Any]) -> None:
+    definitions = {"whole": {"type": "integer"}, "none": {"type": "integer", "nullable": True}}
+    document = {
+        "type": "object",
+        "properties": {"x": part, "inner": {"type": "array", "items": part}},
+        "required": ["x"],
+        "$defs": definitions,
+    }
+    schema = schema_of(document)
+    assert schema.parse({"x": None, "inner": [None]}) == {"x": None, "inner": [None]}
+    assert schema.json_schema == document
+    with pytest.raises(Invalid):
+        schema.parse({"x": 0.5})
+    if part.get("type") != ["integer", "string"]:
+        assert schema.parse({"x": "NULL"}) == {"x": None}
+
+
+def test_nullable_is_no_keyword_in_a_value_or_as_the_name_of_a_key() -> None:
+    schema = schema_of(
+        {
+            "type": "object",
+            "properties": {
+                "nullable": {"const": {"type": "integer", "nullable": True}},
+                "n": {"type": "integer"},
+            },
+        }
+    )
+    assert schema.parse({"nullable": {"type": "integer", "nullable": True}})
+    with pytest.raises(Invalid):
+        schema.parse({"nullable": None, "n": "x"})

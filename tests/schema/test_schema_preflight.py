@@ -6,7 +6,7 @@ from datetime import date
 from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from fairlead.schema import Invalid, Schema, schema_of, signature_of
@@ -269,6 +269,41 @@ def test_declared_properties_property_is_not_unwrapped() -> None:
     schema = shape(properties={"type": "object"}, kind={"type": "string"})
 
     assert refusals(schema, {"properties": {"kind": "bar"}}) == {("kind",): "missing"}
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    kind: str = "line"
+    n: int = 1
+
+
+OPEN = {"type": "object", "properties": {"kind": {"type": "string"}, "n": INTEGER}}
+
+
+@pytest.mark.parametrize(
+    "declared", [OPEN, {"$ref": "#/$defs/a", "$defs": {"a": OPEN}}, Open], ids=["plain", "ref", "model"]
+)
+def test_a_properties_wrapper_is_unwrapped_where_other_keys_are_taken_too(declared: Any) -> None:
+    schema = schema_of(declared)
+
+    def read(value: Any) -> tuple[Any, list[str]]:
+        read, notes = outcome(schema, value)
+        return schema.dump(read), notes
+
+    value, notes = read({"properties": {"kind": "bar", "n": "3", "more": 1}, "n": 4})
+    assert value == {"kind": "bar", "n": 4, "more": 1}
+    assert notes == ["properties: the object inside was read as the arguments"]
+    kept, notes = read({"kind": "bar", "n": 1, "properties": {"other": 1}})
+    assert kept["properties"] == {"other": 1}
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    "also", [{"properties": {"n": INTEGER, "properties": {}}}, {"patternProperties": {"^prop": {}}}]
+)
+def test_properties_that_an_open_object_declares_are_its_own(also: dict[str, Any]) -> None:
+    value = {"properties": {"n": 1}}
+    assert outcome(schema_of({**OPEN, **also}), value) == (value, [])
 
 
 def test_wrapper_is_unwrapped_in_a_nested_object() -> None:

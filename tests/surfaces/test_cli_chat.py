@@ -318,7 +318,7 @@ def test_events_are_printed_as_json(cli: Cli, app: App) -> None:
 def test_nobody_is_asked_in_a_pipe(cli: Cli, app: App) -> None:
     ran = cli(app, "chat", "bob", stdin="wipe")
     assert ran.code == 0
-    assert "user_denied" in ran.out
+    assert '"kind":"rejected"' in ran.out
 
 
 def test_a_question_in_a_pipe_says_how_to_answer(cli: Cli, app: App) -> None:
@@ -425,7 +425,7 @@ def test_a_command_shows_a_summary_that_was_not_streamed(cli: Cli, app: App) -> 
 def test_a_command_asks_at_a_terminal_and_else_does_not(cli: Cli, app: App) -> None:
     asked = cli(app, "bob", "--prompt", "wipe", tty=True, stdin="y\n")
     assert "wiped disk" in asked.out
-    assert "user_denied" in cli(app, "bob", "--prompt", "wipe").out
+    assert "rejected" in cli(app, "bob", "--prompt", "wipe").out
 
 
 def test_a_command_passes_events_on_as_json(cli: Cli, app: App) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sys
 from itertools import pairwise
@@ -17,7 +18,7 @@ from fairlead import App
 from fairlead.failures import tool
 from fairlead.failures.tool import InvalidArgs
 from fairlead.runtime import Result
-from fairlead.tools.charts import Chart, Kind, as_png, chart, charts
+from fairlead.tools.charts import END, START, Chart, Kind, as_png, chart, charts
 from fairlead.tools.charts_scale import number, scale
 from fairlead.tools.charts_svg import svg
 from fairlead.tools.charts_text import as_text
@@ -69,6 +70,40 @@ async def test_the_tool_gives_a_drawing_a_text_and_an_artifact(kind: Kind) -> No
     assert base64.b64decode(artifact["uri"].partition(",")[2]).decode() == done.data["svg"]
     assert done.data["artifact"] == artifact["id"]
     assert done.data["text"].startswith("Ups & downs\n")
+
+
+def block_of(text: str) -> dict[str, Any]:
+    _, _, rest = text.partition(f"{START}\n")
+    block, ended, after = rest.partition(f"\n{END}")
+    assert (ended, after) == (f"\n{END}", "")
+    told: dict[str, Any] = json.loads(block)
+    return told
+
+
+async def test_the_text_has_what_was_drawn_between_markers() -> None:
+    title = f"Tea {END}"
+    done = await render(
+        kind="bar", title=title, labels=["May", "June"], series=[{"name": "a", "values": [3, None]}]
+    )
+    assert block_of(done.data["text"].replace(title, "Tea", 1)) == {
+        "chartType": "bar",
+        "title": title,
+        "labels": ["May", "June"],
+        "series": [{"name": "a", "values": [3.0, None]}],
+    }
+    large = await render(kind="line", series=[{"values": [0.123456789] * 5000}])
+    assert block_of(large.data["text"]) == {"chartType": "line", "title": "", "truncated": True}
+
+
+async def test_no_model_is_sent_the_drawing() -> None:
+    given = {"kind": "bar", "series": [{"values": [1]}]}
+    call = {"id": "c", "function": {"name": "render_chart", "arguments": json.dumps(given)}}
+    told = await app().tools("openai", strict=False).execute(call)
+    [made] = app().tools("ai-sdk").definitions.values()
+    for result in (json.loads(told["content"])["result"], await made["execute"](given)):
+        assert result["kind"] == "chart"
+        assert START in result["text"]
+        assert "svg" not in result
 
 
 async def test_a_png_is_made_where_it_is_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,23 @@ async def test_an_edit_needs_one_match_or_all(app: App, root: Path) -> None:
     assert await code(app, "edit", path="a.md", old="q", new="z") == "docstore_invalid"
     assert await done(app, "edit", path="a.md", old="x", new="w", all=True) == {"replacements": 2}
     assert (root / "a.md").read_text() == "w z w"
+
+
+async def test_edits_of_one_document_at_the_same_time_are_all_made(app: App, root: Path) -> None:
+    (root / "list.md").write_text("".join(f"old {number};\n" for number in range(12)))
+    edits = (
+        done(app, "edit", path="list.md", old=f"old {number};", new=f"new {number};") for number in range(12)
+    )
+    await asyncio.gather(*edits)
+    assert (root / "list.md").read_text() == "".join(f"new {number};\n" for number in range(12))
+
+
+async def test_lines_that_end_as_on_windows_are_found_and_edited(app: App, root: Path) -> None:
+    (root / "list.md").write_bytes(b"alpha\r\nbeta\r\n")
+    [found] = await done(app, "grep", pattern="beta$")
+    assert (found["line"], found["text"]) == (2, "beta")
+    await done(app, "edit", path="list.md", old="alpha\nbeta", new="a\nb")
+    assert (root / "list.md").read_bytes() == b"a\r\nb\r\n"
 
 
 async def test_lines_are_found_in_documents(app: App) -> None:

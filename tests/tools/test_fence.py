@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -48,6 +51,10 @@ def exchange(one: Path, other: Path) -> None:
     """Let two names change places, at once."""
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     assert ctypes.CDLL(None).renameat2(here, os.fsencode(one), here, os.fsencode(other), swap) == 0
+
+
+def one_more(data: bytes) -> bytes:
+    return b"%d" % (int(data) + 1)
 
 
 def read(fence: Fence, path: str) -> bytes:
@@ -248,13 +255,61 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(root: Path) -> 
     assert [name for name in os.listdir(root) if name.startswith(TEMPORARY)] == []
 
 
-def test_a_write_over_a_change_that_was_not_seen_is_refused(root: Path) -> None:
-    fence = Fence(root)
-    _, about = fence.read("note.txt", 100)
-    (root / "note.txt").write_bytes(b"by another")
+def test_an_edit_over_a_change_that_was_not_seen_is_refused(root: Path) -> None:
+    def change(data: bytes) -> bytes:
+        (root / "note.txt").write_bytes(b"by another")
+        return b"mine"
+
     with pytest.raises(Changed):
-        fence.write("note.txt", b"mine", unchanged=about)
+        Fence(root).edit("note.txt", 100, change)
     assert (root / "note.txt").read_bytes() == b"by another"
+    assert [name for name in os.listdir(root) if name.startswith(TEMPORARY)] == []
+
+
+def test_edits_at_the_same_time_are_all_made_whatever_the_spelling(root: Path) -> None:
+    (root / "link").symlink_to("count")
+    (root / "count").write_bytes(b"0")
+    spellings = ["count", f"{root}/count", "link", "a/../count"]
+
+    def work(spelling: str) -> None:
+        for _ in range(25):
+            Fence(root).edit(spelling, 100, one_more)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in spellings]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert read(Fence(root), "count") == b"100"
+
+
+def test_edits_of_two_programs_at_the_same_time_are_all_made(root: Path) -> None:
+    (root / "count").write_bytes(b"0")
+    other = (
+        "import sys\nfrom fairlead.tools.fence import Fence\nprint(flush=True)\n"
+        "for _ in range(50):\n    Fence(sys.argv[1]).edit('count', 100, lambda data: b'%d' % (int(data) + 1))"
+    )
+    with subprocess.Popen([sys.executable, "-c", other, str(root)], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        for _ in range(50):
+            Fence(root).edit("count", 100, one_more)
+    assert program.returncode == 0
+    assert read(Fence(root), "count") == b"100"
+
+
+def test_a_folder_that_somebody_never_lets_go_of_is_written_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.tools.fence_turns._PATIENCE", 0.01)
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        Fence(root).write("count", b"0")
+        Fence(root).edit("count", 100, one_more)
+    finally:
+        os.close(handle)
+    assert read(Fence(root), "count") == b"1"
 
 
 def test_readers_see_the_old_or_the_new_and_never_a_part(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import pytest
 
 from fairlead import App
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel
+from fairlead.agents.models.script import call as calling
 from fairlead.failures import Failure, Kind
 from fairlead.failures import tool as wire
 from fairlead.runtime import Result
 from fairlead.tools.files import MOST_EDITED, files
 from fairlead.tools.files_lines import SCANNED
 from fairlead.tools.listing import INCOMPLETE
-from fairlead.tools.session import SESSION, Session
 
 
 @pytest.fixture
@@ -379,10 +382,31 @@ async def test_an_edit_that_changes_nothing_is_refused(app: App, root: Path) -> 
     assert (await failed(app, "file_edit", path="a.py", old="", new="x")).field == "old"
 
 
+async def test_edits_of_one_file_at_the_same_time_are_all_made(app: App, root: Path) -> None:
+    (root / "a.txt").write_text("".join(f"old {number};\n" for number in range(12)))
+    edits = (
+        done(app, "file_edit", path="a.txt", old=f"old {number};", new=f"new {number};")
+        for number in range(12)
+    )
+    await asyncio.gather(*edits)
+    assert (root / "a.txt").read_text() == "".join(f"new {number};\n" for number in range(12))
+
+
 async def test_an_edit_fits_lines_that_end_as_on_windows(app: App, root: Path) -> None:
     (root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
     await done(app, "file_edit", path="a.txt", old="one\ntwo", new="1\n2")
     assert (root / "a.txt").read_bytes() == b"1\r\n2\r\n"
+
+
+async def test_lines_that_an_edit_adds_end_as_those_of_the_file_do(app: App, root: Path) -> None:
+    (root / "a.txt").write_bytes(b"a\r\nb\r\n")
+    await done(app, "file_edit", path="a.txt", old="b", new="b1\nb2")
+    assert (root / "a.txt").read_bytes() == b"a\r\nb1\r\nb2\r\n"
+    await done(app, "file_edit", path="a.txt", old="\r\n", new="\n", all=True)
+    assert (root / "a.txt").read_bytes() == b"a\nb1\nb2\n"
+    (root / "a.txt").write_bytes(b"a\r\nb\nc\r\n")
+    await done(app, "file_edit", path="a.txt", old="b", new="b1\nb2")
+    assert (root / "a.txt").read_bytes() == b"a\r\nb1\nb2\nc\r\n", "there was no telling"
 
 
 async def test_a_very_large_file_is_not_edited(app: App, root: Path) -> None:
@@ -422,17 +446,23 @@ async def test_files_are_not_changed_from_afar_unless_that_was_said(root: Path, 
     assert (await near.invoke("file_read", {"path": "a.txt"}, surface=surface)).ok
 
 
-async def test_without_a_root_the_folder_of_the_conversation_is_used(root: Path) -> None:
-    app = App("x")
-    for each in files():
-        app.add(each)
+@pytest.mark.parametrize("conversation", [{}, {"conversation": "c1"}])
+async def test_without_a_root_the_folder_of_the_agent_is_used(
+    root: Path, tmp_path: Path, conversation: dict[str, str]
+) -> None:
+    app = App("x", store=f"sqlite:///{tmp_path}/x.db")
+    app.add(files())
     (root / "a.txt").write_text("hello")
     assert told(await failed(app, "file_read", path="a.txt")) == ("unavailable", None, False)
-    token = SESSION.set(Session("s1", root=root))
-    try:
-        assert (await done(app, "file_read", path="a.txt"))["text"] == "hello"
-    finally:
-        SESSION.reset(token)
+    reading, asking = (
+        ScriptModel([calling("file_read", path="a.txt"), "Read."]),
+        ScriptModel([calling("clerk", prompt="Read."), "Done."]),
+    )
+    app.add(Agent("clerk", model=reading, tools=["file_read"]))
+    app.add(Agent("boss", model=asking, tools=["clerk"], folder=root))
+    assert (await app.invoke("boss", {"prompt": "Go.", **conversation})).data == "Done."
+    [heard] = [each.content for each in reading.requests[-1].messages if each.role == "tool"]
+    assert wire.payload(heard)["text"] == "hello"
 
 
 async def test_a_name_that_is_no_text_does_not_break_a_listing(app: App, root: Path) -> None:

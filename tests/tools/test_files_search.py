@@ -72,6 +72,12 @@ async def test_plain_text_and_patterns_find_the_same_lines(app: App, query: str)
     assert folded["match_count"] == 4
 
 
+@pytest.mark.parametrize("query", ["list$", r"list\r$", "l.st"])
+async def test_the_end_of_a_line_is_found_as_on_windows_too(app: App, query: str) -> None:
+    [found] = (await done(app, query=query))["entries"]
+    assert (found["path"], found["text"]) == ("src/inner/b.py", "# price list")
+
+
 async def test_the_files_that_are_looked_at_can_be_narrowed(app: App) -> None:
     assert (await done(app, query="price", glob="*.py"))["match_count"] == 2
     assert (await done(app, query="price", glob="src/*.py"))["match_count"] == 1

@@ -201,6 +201,16 @@ async def test_each_command_of_a_turn_counts_until_the_limit(tmp_path: Path) -> 
         assert (await run(app, "true")).ok, "outside a conversation there are no turns"
 
 
+async def test_a_secret_in_a_background_command_is_shown_nowhere(tmp_path: Path) -> None:
+    app = app_of(tmp_path, secrets={"TOKEN": "hunter2hunter2"}, confine="off")
+    job = await started(app, "echo hunter2hunter2")
+    waited = (await process(app, "wait", job["pid"])).unwrap()
+    listed = (await process(app, "list")).unwrap()
+    assert waited["command"] == "echo [REDACTED:TOKEN]"
+    assert waited["output"].strip() == "[REDACTED:TOKEN]"
+    assert "hunter2" not in str(listed)
+
+
 async def test_a_background_command_gives_its_pid_and_log(app: App, tmp_path: Path) -> None:
     told = fifo(tmp_path)
     data = await started(app, "echo hello; echo oops >&2; cat told; exit 5")

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from fairlead import App, Kind
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel, call
 from fairlead.failures import tool
 from fairlead.runtime import Result, Signal
+from fairlead.store import Secrets
 from fairlead.tools import processes
 from fairlead.tools.processes_watch import idle_limit
+from fairlead.tools.sandbox import sandbox
 from fairlead.tools.session import SESSION, Session
 from fairlead.tools.shell import shell
 
@@ -337,6 +341,70 @@ async def test_secrets_of_the_conversation_and_of_the_tool_are_masked(tmp_path: 
         SESSION.reset(token)
     assert done.data["stdout"] == "[REDACTED:API_KEY]"
     assert done.data["stderr"] == "[REDACTED:OWN]"
+
+
+async def test_what_the_apps_store_keeps_secret_is_masked(tmp_path: Path) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    (tmp_path / "conf.txt").write_text("token zq81-plainvalue-77")
+    model = ScriptModel(
+        [call("shell_run", command="cat conf.txt"), call("sandbox_exec", command="cat conf.txt"), "Read."]
+    )
+    tools = [*shell(tmp_path), *sandbox(tmp_path)]
+    app.add(Agent("clerk", model=model, tools=tools, gates={"*": "auto"}))
+    await Secrets(app.store).set("stripe", "zq81-plainvalue-77")
+    assert (await app.invoke("clerk", {"prompt": "Go."})).data == "Read."
+    heard = [each.content for each in model.requests[-1].messages if each.role == "tool"]
+    assert [tool.payload(each)["stdout"] for each in heard] == ["token [REDACTED:stripe]"] * 2
+
+
+async def test_secrets_that_cannot_be_read_are_told_and_a_store_is_not_made_for_them(tmp_path: Path) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    app.add(shell(tmp_path))
+    assert (await run(app, "echo hello")).warnings == []
+    assert not (tmp_path / "app.db").exists()
+    await Secrets(app.store).set("stripe", "zq81-plainvalue-77")
+    (tmp_path / "app.secret.key").unlink()
+    done = await run(app, "echo hello")
+    assert done.data["stdout"] == "hello"
+    assert "not masked" in done.warnings[0]
+
+
+@pytest.mark.parametrize("conversation", ["c1", None])
+async def test_a_user_ends_one_command_of_an_agent_and_the_run_goes_on(
+    tmp_path: Path, conversation: str | None
+) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    model = ScriptModel([call("shell_run", command="echo begun; sleep 1000"), "Ended, then."])
+    app.add(Agent("clerk", model=model, tools=shell(tmp_path), gates={"*": "auto"}))
+    input = {"prompt": "Go."} if conversation is None else {"prompt": "Go.", "conversation": conversation}
+    ended: list[bool] = []
+    async with app.stream("clerk", input) as stream:
+        async for event in stream:
+            if event.get("kind") == "tool_progress" and not ended:
+                id = event["data"]["id"]
+                ended = [processes.terminate(id, "another"), processes.terminate(id, conversation)]
+            last = event
+    assert ended == [False, True]
+    assert last["envelope"]["data"] == "Ended, then."
+    [heard] = [each.content for each in model.requests[-1].messages if each.role == "tool"]
+    assert tool.payload(heard)["stdout"] == "begun"
+    assert tool.payload(heard)["killed_by"] == "user"
+
+
+async def test_a_button_ends_what_an_agent_that_is_a_tool_runs(tmp_path: Path) -> None:
+    app = App("workshop", store=f"sqlite:///{tmp_path}/app.db")
+    inner = ScriptModel([call("shell_run", command="echo begun; sleep 1000"), "Ended."])
+    app.add(Agent("clerk", model=inner, tools=shell(tmp_path), gates={"*": "auto"}))
+    app.add(Agent("boss", model=ScriptModel([call("clerk", prompt="Go."), "Done."]), tools=["clerk"]))
+    ended = False
+    async with app.stream("boss", {"prompt": "Go.", "conversation": "c1"}) as stream:
+        async for event in stream:
+            inside = event.get("kind") == "tool_progress" and event["data"]["event"].get("kind")
+            if inside == "tool_progress" and not ended:
+                ended = processes.terminate(event["data"]["id"], "c1")
+            last = event
+    assert ended
+    assert last["envelope"]["data"] == "Done."
 
 
 async def test_many_commands_at_once_do_not_mix(tmp_path: Path) -> None:

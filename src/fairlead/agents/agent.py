@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -52,6 +54,7 @@ class Agent:
         policy: Policy | None = None,
         settings: Settings | None = None,
         loop_tools: bool = True,
+        folder: str | os.PathLike[str] | None = None,
         function: Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:
@@ -68,6 +71,8 @@ class Agent:
         #: Remote servers among them, which are connected when the agent is first run.
         self._servers = [each for each in self._tools if hasattr(each, "connect")]
         self._loop_tools = loop_tools
+        #: What it works in: for tools of files that were given no root, and for plugins.
+        self.folder = None if folder is None else Path(folder)
         #: By app, and what it was made of.
         self._belts: WeakKeyDictionary[App, tuple[tuple[Any, ...], Belt]] = WeakKeyDictionary()
         #: The one that was last asked for: an agent is mostly run in one app.

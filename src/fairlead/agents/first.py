@@ -46,7 +46,7 @@ class Asked(Session):
         self.todo = None
         self.commands = 0
         self.secrets = _NONE
-        self.root = None
+        self.root = agent.folder
         #: An agent that the model itself asks counts here, as one that is a tool does.
         self.account = account = Account(agent.policy.limits, UNSPENT)
         self.kept = {"account": account}

@@ -1,7 +1,7 @@
 """The person in the loop: who is asked before a tool is used, and who answers an agent's question.
 
 A surface that can reach somebody sets an `Operator` for the length of a call. Where there is none, what needs a yes
-is declined, and a question pauses the run.
+is refused, and a question pauses the run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Clarification:
 
 
 class Operator(Protocol):
-    """Somebody who can be asked. Whatever is raised here is a no."""
+    """Somebody who can be asked. Whatever is raised here is a no, which the model hears as nobody's in particular."""
 
     async def approve(self, ask: Approval) -> Verdict: ...
 

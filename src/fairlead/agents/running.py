@@ -191,6 +191,7 @@ class _Run:
                 agent=agent.name,
                 owner=ctx.caller,
                 todo=state.get("todo"),
+                root=agent.folder or (None if around is None else around.root),
                 kept={
                     "approved": set(state.get("approved", ())),
                     "durable": conversation is not None,

@@ -1,11 +1,13 @@
 """The tool family: the eight kinds a model is told, the tool envelope, and making one of what a tool said.
 
-Retry advice here answers whether the model may try again, corrected. An envelope is known by its head, so a
-large one costs nothing to classify. Running tools, and checking their arguments, belongs elsewhere.
+Retry advice here answers whether the model may try again, corrected. An envelope of ours is known by its head, so
+a large one costs nothing to classify; one that others spelled is read. Running tools, and checking their arguments,
+belongs elsewhere.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +32,8 @@ CAPS = {
     "search": 12_000,
     "tree": 8_000,
 }
+# Room for what is around a text that is cut.
+_FRAME = 400
 _LEGACY = {"[REJECTED]": "rejected", "[TIMEOUT]": "timeout"}
 
 
@@ -96,7 +100,7 @@ def render(failure: Failure, tool: str | None = None, redactor: Redactor = DEFAU
     """The failure envelope, redacted: `ok` first, the other keys sorted."""
     shown, kind = redactor.failure(failure), wire.word(failure, "tool")
     told = wire.extras(shown, "tool", kind, RESERVED)
-    told |= {"kind": kind, "message": shown.message, "retryable": retryable(failure)}
+    told |= {"kind": kind, "message": _explained(shown), "retryable": retryable(failure)}
     if name := tool or wire.text(shown.details.get("tool")):
         told["tool"] = name
     return {"ok": False, **dict(sorted(told.items()))}
@@ -125,19 +129,13 @@ def dumps(envelope: dict[str, Any]) -> str:
 
 
 def is_error(said: str) -> bool:
-    """Whether a tool's text is a failure, in today's form or an older one, judged by its head."""
-    head = _head(said)
-    if head.startswith(tuple(_LEGACY)):
-        return True
-    verdict = _verdict(head)
-    if verdict is not None:
-        return not verdict
-    return head.startswith("{") and '"error":' in head and '"retryable":' in head
+    """Whether a tool's text is a failure, in today's form or an older one."""
+    return _verdict(said) is False
 
 
 def is_success(said: str) -> bool:
-    """Whether a tool's text is a success envelope, judged by its head."""
-    return _verdict(_head(said)) is True
+    """Whether a tool's text is a success envelope."""
+    return _verdict(said) is True
 
 
 def payload(said: str) -> Any:
@@ -188,17 +186,28 @@ def normalize(said: str, tool: str | None = None) -> str:
     """Whatever a tool returned, as an envelope of bounded size; an envelope within bounds stays as it is."""
     cap = CAPS["any"]
     if len(said) <= cap:
-        return said if is_error(said) or is_success(said) else dumps(text(said, tool=tool))
-    cut: dict[str, Any] = {
-        "truncated": True,
-        "original_chars": len(said),
-        "content": truncate(said, cap, head=2 / 3),
-    }
+        if is_error(said) or is_success(said):
+            return said
+        told = dumps(text(said, tool=tool))
+        if len(told) <= cap + _FRAME:
+            return told
+    cut: dict[str, Any] = {"truncated": True, "original_chars": len(said), "content": _shortened(said, cap)}
     if is_error(said):
         told = f"The tool failed, and what it said is too long to show in full ({len(said)} characters)."
         return dumps(render(ExecutionError(told, details=cut), tool))
     warning = f"The result has {len(said)} characters; the middle was left out. Ask for less at once."
     return dumps(success({"kind": "truncated_output", **cut}, tool=tool, warnings=[warning]))
+
+
+def _shortened(said: str, cap: int) -> str:
+    """A text cut such that it has about so many characters where it is sent, with quotes and the like escaped."""
+    room = cap
+    while True:
+        content = truncate(said, room, head=2 / 3)
+        size = len(_json.dumps(content))
+        if size <= cap + _FRAME:
+            return content
+        room = room * cap // size
 
 
 def entry(cls: type[Failure]) -> Entry:
@@ -213,19 +222,44 @@ def _default_retryable(failure: Failure) -> bool:
     return PIVOT[failure.kind].retryable if stated is None else stated
 
 
-def _head(said: str) -> str:
+def _explained(shown: Failure) -> str:
+    """What a model is told first: of refused input, what is wrong with it."""
+    if not shown.issues or shown.message != wire.INVALID_INPUT:
+        return shown.message
+    first, more = shown.issues[0], len(shown.issues) - 1
+    where = ".".join(str(step) for step in first.path)
+    if first.code == "missing" and where:
+        kind = f" ({first.expected})" if first.expected else ""
+        words = f"Missing required argument `{where}`{kind}."
+    elif first.code == "malformed" or not where:
+        words = first.message  # it is about all of the arguments, and says so
+    else:
+        words = f"Argument `{where}`: {first.message}"
+    return f"{words} {more} more {'is' if more == 1 else 'are'} told in `issues`." if more else words
+
+
+def _verdict(said: str) -> bool | None:
+    """What a tool's text says of itself: that it went well, or not, or nothing."""
+    if (first := _FIRST.match(said)) is not None:
+        return first[1] == "true"
     start = len(said) - len(said.lstrip()) if said[:1].isspace() else 0
-    return said[start : start + HEAD]
-
-
-def _verdict(head: str) -> bool | None:
-    """What the first `ok` in an object's head says; a later one belongs to the result."""
-    if not head.startswith("{"):
+    head = said[start : start + HEAD]
+    if head.startswith(tuple(_LEGACY)):
+        return False
+    if not head.startswith("{") or not any(key in said for key in ('"ok"', '"error"')):
         return None
+    envelope = wire.load(said)
+    if isinstance(envelope, dict):
+        ok = envelope.get("ok")
+        if isinstance(ok, bool):
+            return ok
+        return False if {"error", "retryable"} <= envelope.keys() else None
+    # What is no JSON was cut off, most likely. The first mark counts; a later one belongs to the result.
     found = [(at, ok) for mark, ok in _MARKS if (at := head.find(mark)) >= 0]
     return min(found)[1] if found else None
 
 
+_FIRST = re.compile(r'\s*\{\s*"ok"\s*:\s*(true|false)\b')
 _MARKS = (('"ok":true', True), ('"ok": true', True), ('"ok":false', False), ('"ok": false', False))
 
 

@@ -15,6 +15,8 @@ from fairlead.failures.failure import FAMILIES, Entry, Failure, Issue, Origin, d
 from fairlead.failures.kinds import PIVOT, Kind
 from fairlead.failures.redaction import DEFAULT
 
+#: What the runtime says of input that the schema refuses; the issues say what is wrong with it.
+INVALID_INPUT = "Invalid action input."
 OURS = ("field", "expected", "issues", "retry_after", "origin")
 _LONGEST_CODE = 64
 _LONGEST_TEXT = 2000

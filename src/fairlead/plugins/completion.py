@@ -253,6 +253,7 @@ class Completion:
             id=ctx.invocation_id if conversation is None else conversation.id,
             agent=agent.name if agent else "",
             owner=ctx.caller,
+            root=agent.folder if agent else None,
             kept={"approved": set(), "durable": False, "toolbox": []},
         )
         policy = Policy() if agent is None else agent.policy

@@ -160,11 +160,18 @@ def _result(said: str, name: str, ctx: Context) -> Any:
     envelope = wire.normalize(said, name)
     if wire.is_error(envelope):
         raise wire.parse(envelope)
-    told = _json.loads(envelope)
-    warnings = told.get("warnings") if isinstance(told, dict) else None
+    try:
+        told = _json.loads(envelope)
+    except ValueError as exc:
+        words = (
+            f"The plugin's answer to {name!r} begins as an envelope, and is no JSON: it was cut off, or a value in it "
+            "is not escaped. Tell whoever wrote the plugin."
+        )
+        raise wire.ExecutionError(words, retryable=False, cause=exc) from None
+    warnings = told.get("warnings")
     for each in warnings if isinstance(warnings, list) else ():
         ctx.warn(str(each))
-    return told.get("result") if isinstance(told, dict) else None
+    return told.get("result")
 
 
 def _told(failure: Failure, name: str) -> Failure:

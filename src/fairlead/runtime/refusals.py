@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from fairlead.actions import Catalogue
 from fairlead.actions.policy import near_miss
 from fairlead.failures import Failure, Kind
+from fairlead.failures.wire import INVALID_INPUT
 from fairlead.schema import Invalid
 
 _CAUSES = {
@@ -61,7 +62,7 @@ def invalid_input(invalid: Invalid) -> Failure:
     field = ".".join(str(part) for part in issues[0].path) if issues else None
     return Failure(
         Kind.invalid_input,
-        "Invalid action input.",
+        INVALID_INPUT,
         issues=issues,
         field=field or None,
         expected=issues[0].expected if issues else None,

@@ -2,6 +2,7 @@
 
 A blank is a valid string, so this runs before validation, by a small plan made when the schema is
 compiled. Required fields, enums that list "" and fields that state a minimum length of 0 keep theirs.
+So it is with arguments that are wrapped in `properties`, where an object takes keys that it does not declare.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Any
 from fairlead.schema.compiled import Blanks, spell
 
 _DEEPEST = 64
+_WRAPPER = "properties"
+#: What may be given in another shape than what is inside.
+_OPAQUE = ("union", "tagged-union", "json", "function-before", "function-plain")
 
 
 class Plan:
@@ -64,16 +68,71 @@ class Plan:
         return result
 
 
+class _Unwrapping:
+    """For an open object: arguments inside `properties` move up, where one of them is declared and that is not."""
+
+    __slots__ = ("_blanks", "_declared")
+
+    def __init__(self, declared: frozenset[str], blanks: Blanks | None) -> None:
+        self._declared = declared
+        self._blanks = blanks
+
+    def __call__(self, value: Any) -> tuple[Any, list[str]]:
+        inner = value.get(_WRAPPER) if type(value) is dict else None
+        if type(inner) is not dict or self._declared.isdisjoint(inner):
+            return (value, []) if self._blanks is None else self._blanks(value)
+        value = {**inner, **{name: item for name, item in value.items() if name != _WRAPPER}}
+        value, notes = (value, []) if self._blanks is None else self._blanks(value)
+        return value, [f"{_WRAPPER}: the object inside was read as the arguments", *notes]
+
+
 def plan_of_core(core: Mapping[str, Any]) -> Blanks | None:
     """The plan for a pydantic core schema."""
-    found = _CoreReader(core).read(core)
-    return found if found is not None and _useful(found) else None
+    return _planned(_CoreReader(core).read(core), _open_core(core))
 
 
 def plan_of_document(document: Mapping[str, Any]) -> Blanks | None:
     """The plan for a JSON Schema."""
-    found = _DocumentReader(document).read(document)
-    return found if found is not None and _useful(found) else None
+    return _planned(_DocumentReader(document).read(document), _open_document(document))
+
+
+def _planned(found: Plan | None, declared: frozenset[str]) -> Blanks | None:
+    blanks = found if found is not None and _useful(found) else None
+    return _Unwrapping(declared, blanks) if declared and _WRAPPER not in declared else blanks
+
+
+def _open_core(core: Mapping[str, Any]) -> frozenset[str]:
+    """The keys that an object declares which takes others, too; none of one that refuses them, and is read later."""
+    definitions = {each["ref"]: each for each in core.get("definitions", ()) if "ref" in each}
+    node, extra = core, None
+    while node["type"] not in ("typed-dict", "model-fields", "dataclass-args"):
+        extra = extra or (node.get("config") or {}).get("extra_fields_behavior")
+        node = definitions.get(node.get("schema_ref")) or node.get("schema") or {}
+        if not isinstance(node, dict) or node.get("type") in (None, *_OPAQUE):
+            return frozenset()
+    extra = node.get("extra_behavior") or extra
+    fields = node["fields"]
+    if extra not in ("allow", "ignore") or not isinstance(fields, dict):
+        return frozenset()
+    names = (field.get("validation_alias", name) for name, field in fields.items())
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def _open_document(document: Mapping[str, Any]) -> frozenset[str]:
+    from fairlead.schema.fits import matches, resolve
+
+    schema: Any = document
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+            break
+        schema = resolve(schema["$ref"], document)
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return frozenset()
+    refused = False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
+    if refused or any(matches(each, _WRAPPER) for each in schema.get("patternProperties") or ()):
+        return frozenset()
+    return frozenset(properties)
 
 
 def _useful(plan: Plan) -> bool:
@@ -106,7 +165,7 @@ class _CoreReader:
             plan = Plan()
             plan.items = self.read(node["items_schema"])
             return plan if plan.items else None
-        if kind in ("union", "tagged-union", "json", "function-before", "function-plain"):
+        if kind in _OPAQUE:
             return None
         return self.read(node["schema"]) if isinstance(node.get("schema"), dict) else None
 

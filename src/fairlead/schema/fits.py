@@ -64,6 +64,8 @@ class Fit:
         return self._known[key]
 
     def _check(self, value: Any, schema: dict[str, Any], depth: int) -> bool:
+        if value is None and schema.get("nullable") is True:
+            return True
         if not _is_of_type(value, schema) or not _is_allowed(value, schema):
             return False
         if isinstance(schema.get("$ref"), str) and not self(
@@ -177,7 +179,7 @@ def _is_of_type(value: Any, schema: dict[str, Any]) -> bool:
 def _is_allowed(value: Any, schema: dict[str, Any]) -> bool:
     options = schema.get("enum")
     if isinstance(options, list) and not any(same(value, option) for option in options):
-        return value is None and schema.get("nullable") is True
+        return False
     return "const" not in schema or same(value, schema["const"])
 
 

@@ -13,6 +13,7 @@ from fairlead.schema.blanks import plan_of_document
 from fairlead.schema.compiled import Invalid, Mode, Schema
 from fairlead.schema.cost import Cost
 from fairlead.schema.jsonable import NotJsonable, jsonable
+from fairlead.schema.nullable import spelled_out
 from fairlead.schema.preflight import refusal
 from fairlead.schema.wording import either, json_type, one_of, unexpected
 
@@ -43,8 +44,9 @@ class Foreign:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = jsonable(document)
-        self._validator = _compile(self._document)
-        self._cost = Cost(self._document)
+        self._rules = spelled_out(self._document)
+        self._validator = _compile(self._rules)
+        self._cost = Cost(self._rules)
         self.plain = False
         self.dump: Callable[[Any], Any] = jsonable
         self.drop_blanks = plan_of_document(self._document)
@@ -59,7 +61,7 @@ class Foreign:
             raise Invalid([Issue((), "recursion", _DEAR)])
         if self._validator.is_valid(plain):
             return plain
-        raise Invalid(self._read(self._validator.iter_errors(plain), self._document))
+        raise Invalid(self._read(self._validator.iter_errors(plain), self._rules))
 
     def validator_of_output(self) -> Callable[[Any], Any]:
         return self.validate
@@ -165,7 +167,9 @@ def _issues(error: Any, document: Any) -> list[Issue]:
     path = tuple(error.instance_path)
     received = json_type(error.instance)
     if kind == "required":
-        return [Issue((*path, details["property"]), "missing", "This is required.")]
+        expected = _wanted(_beside(document, error), details["property"])
+        words = f"This is required: {expected}." if expected else "This is required."
+        return [Issue((*path, details["property"]), "missing", words, expected)]
     if kind in ("additionalProperties", "unevaluatedProperties"):
         allowed = _declared(document, error)
         given = error.instance if isinstance(error.instance, dict) else {}
@@ -233,6 +237,22 @@ def _types(error: Any) -> list[str]:
 
 def _declared(document: Any, error: Any) -> list[str]:
     """The keys declared beside the keyword that refused one."""
+    return list(_beside(document, error))
+
+
+def _wanted(properties: dict[str, Any], key: str) -> str | None:
+    """What a key should have held, as far as its schema says so in a word."""
+    schema = properties.get(key)
+    if not isinstance(schema, dict):
+        return None
+    if isinstance(schema.get("enum"), list):
+        return one_of(schema["enum"])
+    types = schema.get("type")
+    return either([types] if isinstance(types, str) else types) if types else None
+
+
+def _beside(document: Any, error: Any) -> dict[str, Any]:
+    """The properties declared beside the keyword that refused something."""
     schema = document
     for step in list(error.schema_path)[:-1]:
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and step == "$ref":
@@ -243,6 +263,6 @@ def _declared(document: Any, error: Any) -> list[str]:
             try:
                 schema = schema[step]
             except (KeyError, IndexError, TypeError):
-                return []
+                return {}
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return list(properties) if isinstance(properties, dict) else []
+    return properties if isinstance(properties, dict) else {}

@@ -94,6 +94,9 @@ class _Mender:
         if not isinstance(place.schema, dict) or self._fits(value, place.schema):
             return value
         value = self._mend_by_own_keywords(value, place)
+        if isinstance(value, str) and self._says_null(value, place.schema):
+            self._note(place, "text was read as null")
+            return None
         if isinstance(place.schema.get("$ref"), str):
             value = self._mend(value, place.down(resolve(place.schema["$ref"], self._root)))
         for each in place.schema.get("allOf") or ():
@@ -277,6 +280,9 @@ class _Mender:
             return False
         self._note(place, "the text null was read as absent")
         return True
+
+    def _says_null(self, text: str, schema: dict[str, Any]) -> bool:
+        return schema.get("nullable") is True and READERS["null"](text) is not UNREAD
 
     def _says_text(self, schema: Any) -> bool:
         """Whether any text at all is declared here."""

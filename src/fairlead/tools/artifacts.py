@@ -224,7 +224,7 @@ class Artifacts:
         # One at a time in a context, so that the record that stays is the one of the content that stays.
         with alone_in(self.folder / context):
             self._store.read_now(lambda tx: _check_context(tx, about["owner"], about["context"]))
-            measure = keep(Fence(self.folder), f"{context}/{name}")
+            measure = keep(Fence(self.folder, turns=False), f"{context}/{name}")
             row = about | {"id": secrets.token_hex(16), "name": name, "created": self._clock()}
             row |= {"size": measure.size, "sha256": measure.digest}
             kept = self._store.write_now(lambda tx: tx.one(SQL.put, **row))

@@ -87,7 +87,7 @@ def sharing(
 ) -> list[Action[..., Any]]:
     """The tool that shares artifacts, of a sandbox or of the folder `root`.
 
-    Without either, of the folder of the conversation that it is called in; a call without one shares only content.
+    Without either, of the folder of the agent that calls it; a call without one shares only content.
     """
     tool = _Sharing(artifacts, None if root is None else Fence(root), sandbox)
     return [Action(tool.share, name=_NAME, side_effects="write")]

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from fairlead import _json
 from fairlead.actions import Action
 from fairlead.failures.tool import InvalidArgs, Unavailable
 from fairlead.runtime.context import Context
@@ -32,6 +33,10 @@ MOST_SLICES: Final = 40
 LONGEST_TEXT: Final = 200
 #: Beyond this, differences of values are no longer numbers.
 LARGEST: Final = 1e300
+START: Final = "---CHART_START---"
+END: Final = "---CHART_END---"
+#: Characters of data that the text repeats; a model had them in its call.
+_REPEATED: Final = 4_000
 #: Characters of a drawing that the result carries; a larger one is in the artifact only.
 LONGEST_SVG: Final = 40_000
 WIDTHS: Final = (240, 2000)
@@ -168,8 +173,23 @@ def render_chart(
     if png:
         ctx.artifacts.add(f"{name}.png", data=as_png(drawn), mime_type="image/png", type="chart")
     told = {"kind": "chart", "chart": kind, "title": made.title, "description": made.described()}
-    told |= {"artifact": artifact["id"], "text": as_text(made)}
+    told |= {"artifact": artifact["id"], "text": f"{as_text(made)}\n{_block(made)}"}
     return told | ({"svg": drawn} if len(drawn) <= LONGEST_SVG else {})
+
+
+def _block(made: Chart) -> str:
+    """What was drawn, between the markers by which others find it in the text."""
+    data: dict[str, Any] = {"chartType": made.kind, "title": made.title, "labels": made.labels}
+    data |= {"xTitle": made.x_title, "yTitle": made.y_title, "stacked": made.stacked or None}
+    rows = [{"name": row.name, "values": row.values, "x": row.x} for row in made.series]
+    data["series"] = [{key: value for key, value in row.items() if value} for row in rows]
+    told = _json.dumps({key: value for key, value in data.items() if value})
+    if len(told) > _REPEATED:
+        data = {"chartType": made.kind, "title": made.title, "truncated": True}
+        told = _json.dumps(data)
+    # No text of the data may be taken for a marker.
+    told = told.replace("---", r"\u002d--")
+    return f"{START}\n{told}\n{END}"
 
 
 def as_png(drawn: str) -> bytes:

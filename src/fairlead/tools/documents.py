@@ -23,6 +23,7 @@ from fairlead.failures.tool import CAPS
 from fairlead.runtime.context import Context
 from fairlead.tools.documents_exec import execute
 from fairlead.tools.fence import Changed, Fence, NotAFile, Outside
+from fairlead.tools.files_edits import fitted
 from fairlead.tools.files_lines import Binary, lines_of
 from fairlead.tools.globs import BadGlob, Glob
 from fairlead.tools.listing import readable, temporary
@@ -128,13 +129,19 @@ class _Documents:
             all: Replace it wherever it is.
         """
         _encoded(new, "new")
-        with self._fenced(path) as fence:
-            data, about = fence.read(path, MOST_EDITED + 1)
+        count = 0
+
+        def change(data: bytes) -> bytes:
+            nonlocal count
             text = _editable(data, path)
-            count = text.count(old)
+            here, there = fitted(text, old, new)
+            count = text.count(here)
             if count == 0 or (count > 1 and not all):
                 raise _not_once(path, count)
-            fence.write(path, text.replace(old, new).encode(), unchanged=about)
+            return text.replace(here, there).encode()
+
+        with self._fenced(path) as fence:
+            fence.edit(path, MOST_EDITED + 1, change)
         return {"replacements": count}
 
     def grep(

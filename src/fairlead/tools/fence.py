@@ -14,12 +14,13 @@ import secrets
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fairlead.failures import Failure, Kind
+from fairlead.tools.fence_turns import alone
 
 #: Bytes of a path, as on Linux.
 LONGEST: Final = 4096
@@ -81,9 +82,12 @@ class _Spot:
 
 
 class Fence:
-    """What is below `root`. Where that is, its owner decides: links on the way to it are followed."""
+    """What is below `root`. Where that is, its owner decides: links on the way to it are followed.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    Writers take turns, unless `turns` is false: then they have the folder to themselves already.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, turns: bool = True) -> None:
         if os.open not in os.supports_dir_fd:
             words = (
                 "Tools for files need a system that opens files below a folder: Linux, macOS or another Unix."
@@ -92,6 +96,7 @@ class Fence:
         given = os.path.abspath(os.path.expanduser(root))
         self.root = Path(os.path.realpath(given))
         self._spellings = tuple({str(self.root), given})
+        self._turn: Callable[[int], AbstractContextManager[Any]] = alone if turns else nullcontext
 
     def __repr__(self) -> str:
         return f"Fence({str(self.root)!r})"
@@ -151,16 +156,10 @@ class Fence:
         finally:
             os.close(handle)
 
-    def write(
-        self, path: str, data: bytes | Iterable[bytes], *, unchanged: os.stat_result | None = None
-    ) -> Written:
+    def write(self, path: str, data: bytes | Iterable[bytes]) -> Written:
         """Put a whole file in its place at once, with the folders on the way.
 
-        An old file's mode is kept, and a link inside stays one. `unchanged` is the state that the new content was
-        made from.
-
-        Raises:
-            Changed: the file is not in that state any more.
+        An old file's mode is kept, and a link inside stays one.
         """
         parts = [data] if isinstance(data, bytes) else data
         with self._spot(path, create=True) as spot:
@@ -168,9 +167,30 @@ class Fence:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), spot.name)
             if spot.about and not stat.S_ISREG(spot.about.st_mode):
                 raise NotAFile(errno.EINVAL, "not a regular file", spot.name)
-            if unchanged is not None and _state(spot.about) != _state(unchanged):
-                raise Changed(errno.EBUSY, "changed meanwhile", spot.name)
-            return Written(_put(spot, parts), spot.about is None)
+            with _new(spot, parts) as (name, size), self._turn(spot.folder):
+                created = _look(spot.name, spot.folder) is None
+                os.replace(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+            return Written(size, created)
+
+    def edit(self, path: str, most: int, change: Callable[[bytes], bytes]) -> None:
+        """Put what `change` makes of a file's first bytes in its place.
+
+        Others who write here wait until it is done. Whoever does not wait, as an editor does not, is not undone.
+
+        Raises:
+            Changed: somebody else has changed the file meanwhile.
+        """
+        with self._spot(path) as spot, self._turn(spot.folder):
+            # It may be another file than the one that was looked at before the wait.
+            handle = _opened(spot.name, spot.folder, _look(spot.name, spot.folder) or spot.there())
+            try:
+                data, spot.about = b"".join(chunks(handle, most)), os.fstat(handle)
+            finally:
+                os.close(handle)
+            with _new(spot, [change(data)]) as (name, _):
+                if _state(_look(spot.name, spot.folder)) != _state(spot.about):
+                    raise Changed(errno.EBUSY, "changed meanwhile", spot.name)
+                os.replace(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
 
     def delete(self, path: str) -> None:
         """Remove a file, or a link without what it leads to.
@@ -181,7 +201,9 @@ class Fence:
         with self._spot(path, follow=False) as spot:
             if stat.S_ISDIR(spot.there().st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), spot.name)
-            os.unlink(spot.name, dir_fd=spot.folder)
+            # An edit that is under way would bring the file back.
+            with self._turn(spot.folder):
+                os.unlink(spot.name, dir_fd=spot.folder)
 
     def remove_tree(self, path: str) -> None:
         """Remove whatever is there, with all below it."""
@@ -343,7 +365,9 @@ def _look(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def _put(spot: _Spot, parts: Iterable[bytes]) -> int:
+@contextmanager
+def _new(spot: _Spot, parts: Iterable[bytes]) -> Iterator[tuple[str, int]]:
+    """A new file beside the place it is for: its name and size. It is gone if it was not moved there."""
     new = f"{TEMPORARY}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | _QUIET
     handle = os.open(new, flags, 0o666, dir_fd=spot.folder)
@@ -355,12 +379,11 @@ def _put(spot: _Spot, parts: Iterable[bytes]) -> int:
             os.fsync(handle)
         finally:
             os.close(handle)
-        os.replace(new, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+        yield new, size
     except BaseException:
         with suppress(OSError):
             os.unlink(new, dir_fd=spot.folder)
         raise
-    return size
 
 
 def _filled(handle: int, parts: Iterable[bytes]) -> int:

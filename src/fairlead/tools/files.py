@@ -47,7 +47,7 @@ Path = Annotated[str, Field(min_length=1)]
 def files(
     root: str | os.PathLike[str] | None = None, *, write: bool = True, write_from_afar: bool = False
 ) -> list[Action[..., Any]]:
-    """The tools for files below `root`; without one, below the folder of the conversation they are called in.
+    """The tools for files below `root`; without one, below the folder of the agent that calls them.
 
     `write=False` leaves out the two that change files. Those are not offered over HTTP and MCP, unless
     `write_from_afar` says so.
@@ -137,13 +137,16 @@ class _Files:
         """
         fence = self._here()
         _encoded(new, "new")
+        lines: list[int] = []
+
+        def change(data: bytes) -> bytes:
+            done = files_edits.replaced(_editable(data, fence.spelled(path)), old, new, all)
+            lines.extend(done.lines)
+            return done.text.encode()
+
         with telling(fence, path):
-            data, about = fence.read(path, MOST_EDITED + 1)
-            text = _editable(data, fence.spelled(path))
-            done = files_edits.replaced(text, old, new, all)
-            fence.write(path, done.text.encode(), unchanged=about)
-        spelled = readable(fence.spelled(path))
-        return {"path": spelled, "replacements": len(done.lines), "lines": done.lines[:20]}
+            fence.edit(path, MOST_EDITED + 1, change)
+        return {"path": readable(fence.spelled(path)), "replacements": len(lines), "lines": lines[:20]}
 
     def search(
         self,
@@ -184,7 +187,8 @@ class _Files:
         session = SESSION.get()
         if session is None or session.root is None:
             words = (
-                "No folder was opened for this tool. Open one for the conversation, or give files() a root."
+                "No folder is open to this tool: files() was given no root, and it is not called by an agent that has "
+                "a folder. Give files() a root, or the agent a folder."
             )
             raise Unavailable(words, retryable=False)
         return Fence(session.root)

@@ -26,9 +26,7 @@ def replaced(text: str, old: str, new: str, all: bool) -> Replaced:
     """
     if old == new:
         raise InvalidArgs("The new text is the old one: nothing would change.", field="new")
-    if old not in text and "\r\n" in text and "\r" not in old:
-        # The file has Windows lines, which a model does not see.
-        old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
+    old, new = fitted(text, old, new)
     lines = _places(text, old)
     if not lines:
         raise InvalidArgs(
@@ -47,6 +45,18 @@ def replaced(text: str, old: str, new: str, all: bool) -> Replaced:
             details={"matches": len(lines), "lines": lines[:_MOST_SHOWN]},
         )
     return Replaced(text.replace(old, new), lines)
+
+
+def fitted(text: str, old: str, new: str) -> tuple[str, str]:
+    """Both with line ends as the text has them, if it has Windows lines, which a model does not see.
+
+    Who spells them out means what was said. In a text that has both kinds, nothing is read into an old text that is
+    there as it is.
+    """
+    windows = text.count("\r\n")
+    if not windows or "\r" in old or (windows < text.count("\n") and old in text):
+        return old, new
+    return old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _places(text: str, old: str) -> list[int]:

@@ -26,6 +26,7 @@ from fairlead._json import loads
 from fairlead.tools.processes_census import living, marked
 from fairlead.tools.processes_leash import LEASH
 from fairlead.tools.processes_output import Printed, Tail
+from fairlead.tools.session import CALLS
 
 #: Seconds between asking a process to end and ending it.
 GRACE: Final = 3.0
@@ -65,6 +66,8 @@ class Process:
         self.tail = tail
         #: The invocation that it belongs to.
         self.call = call
+        #: The calls of models that it belongs to: the conversation's id, and the call's.
+        self.calls = frozenset((session.id, id) for session, id in CALLS.get())
         self.pid = 0
         self.exit_code: int | None = None
         self.killed_by: KilledBy | None = None
@@ -326,12 +329,26 @@ class Process:
             time.sleep(0.01)
 
 
-def terminate(call: str) -> bool:
-    """End what the invocation with this id runs, as a user's button does; gives whether it runs anything."""
-    found = [process for process in list(_RUNNING) if process.call == call]
+def terminate(call: str, conversation: str | None = None) -> bool:
+    """End the commands that a call runs, as a user's button does; gives whether it runs any.
+
+    The call goes on with what they printed, and `killed_by` in its result is "user".
+
+    Args:
+        call: The id of a model's call, as `tool_progress` has it, or of an invocation.
+        conversation: The conversation that the call is in, or the invocation of an agent that runs without one. Calls
+            have the ids that models give them, which come again elsewhere.
+    """
+    found = [process for process in list(_RUNNING) if _belongs(process, call, conversation)]
     for process in found:
         process.terminate("user")
     return bool(found)
+
+
+def _belongs(process: Process, call: str, conversation: str | None) -> bool:
+    if conversation is not None:
+        return (conversation, call) in process.calls
+    return process.call == call or any(id == call for _, id in process.calls)
 
 
 def _uncancellable() -> Future[None]:

@@ -24,6 +24,7 @@ from fairlead.actions.surfaces import near_surfaces, surface_names
 from fairlead.failures.tool import CAPS, InvalidArgs, NotFound, Rejected, Timeout, Unavailable
 from fairlead.runtime.context import Context
 from fairlead.tools.bubblewrap import Bubblewrap, bubblewrap
+from fairlead.tools.known import known_secrets
 from fairlead.tools.masking import Mask
 from fairlead.tools.processes import Launch, Process
 from fairlead.tools.processes_output import Kept, Log, Printed, Tail
@@ -31,7 +32,7 @@ from fairlead.tools.processes_watch import idle_limit, observe, watch
 from fairlead.tools.sandbox_jobs import Job, Jobs, new_log
 from fairlead.tools.sandbox_tmp import PrivateTmp
 from fairlead.tools.session import SESSION
-from fairlead.tools.shell import PLAIN, bash, known_secrets, started, warn_of
+from fairlead.tools.shell import PLAIN, bash, started, warn_of
 
 __all__ = ["sandbox"]
 
@@ -73,7 +74,7 @@ def sandbox(
         confine: What happens where commands cannot be confined: "auto" warns, "require" refuses; "off" never confines.
         limit: Commands in one turn of a conversation; None for any number.
         idle: Seconds without output after which a command is ended, where the call names none; None for no limit.
-        secrets: Values by name that are masked in the output, beside those of the conversation.
+        secrets: Values by name that are masked in the output, beside those of the app's secret store.
         env: More of the environment that commands have.
         readable: More paths that commands may read.
         log_limit: Bytes of a background command's log; the newest are kept.
@@ -198,7 +199,7 @@ class Sandbox:
         self, ctx: Context, command: str, folder: Path, launch: Launch, idle: float | None
     ) -> dict[str, Any]:
         out, err, tail = Kept(CAPS["exec_stdout"]), Kept(CAPS["exec_stderr"]), Tail()
-        mask = self._mask()
+        mask = await self._mask(ctx)
         process = Process(
             launch, Printed(mask, out, tail), Printed(mask, err, tail), tail, call=ctx.invocation_id
         )
@@ -222,18 +223,19 @@ class Sandbox:
     ) -> dict[str, Any]:
         scope = _scope(ctx)
         self._jobs.make_room(scope)
+        mask = await self._mask(ctx)
         descriptor, log_file = new_log(root)
         output, tail, log = Kept(CAPS["exec_first_attempt"]), Tail(), Log(descriptor, self._log_limit)
         process = Process(
             launch,
-            Printed(self._mask(), output, tail, log),
+            Printed(mask, output, tail, log),
             None,
             tail,
             call=ctx.invocation_id,
             closing=log.close,
         )
         await started(process)
-        job = Job(process, command, str(folder), log_file, output)
+        job = Job(process, mask.text(command), str(folder), log_file, output)
         self._jobs.add(scope, job)
         return {"pid": process.pid, "log_file": log_file, "cwd": str(folder), "background": True}
 
@@ -278,8 +280,8 @@ class Sandbox:
         user = {"HOME": str(root), "USER": "sandbox", "LOGNAME": "sandbox", "TMPDIR": tmp}
         return {"PATH": _path(), "LANG": "C.UTF-8", **passed, **user, **PLAIN, **self._env}
 
-    def _mask(self) -> Mask:
-        return Mask({**known_secrets(), **self._secrets})
+    async def _mask(self, ctx: Context) -> Mask:
+        return Mask({**await known_secrets(ctx), **self._secrets})
 
     def _existing_root(self) -> Path:
         root = self._root.resolve()

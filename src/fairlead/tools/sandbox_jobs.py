@@ -30,6 +30,7 @@ class Job:
     """One command in the background."""
 
     process: Process
+    #: Masked, as its output is.
     command: str
     cwd: str
     log_file: str

@@ -37,7 +37,14 @@ def main() -> None:
 
 def _matches(pattern: re.Pattern[str], data: bytes) -> list[tuple[int, str]]:
     lines = data.decode(errors="replace").split("\n")
-    return [(index, _cut(line)) for index, line in enumerate(lines) if pattern.search(line)]
+    return [(index, _cut(line)) for index, line in enumerate(lines) if _found(pattern, line)]
+
+
+def _found(pattern: re.Pattern[str], line: str) -> bool:
+    """Whether a line matches, with or without what ends it on Windows."""
+    if pattern.search(line):
+        return True
+    return line.endswith("\r") and pattern.search(line[:-1]) is not None
 
 
 def _cut(line: str) -> str:

@@ -21,9 +21,9 @@ class Session:
     todo: str | None = None
     #: Commands that were run in this turn.
     commands: int = 0
-    #: Known secret values by name; what tools show of the outside is masked with them.
+    #: Secret values by name, beside those of the app's store; what commands print is masked with both.
     secrets: Mapping[str, str] = field(default_factory=dict)
-    #: Where relative paths begin, for tools that were given no root of their own.
+    #: The agent's folder: where relative paths begin, for tools that were given no root of their own.
     root: Path | None = None
     #: What other tools keep for the length of the conversation, by the tool.
     kept: dict[str, Any] = field(default_factory=dict)
@@ -31,3 +31,5 @@ class Session:
 
 #: The conversation that a tool is called in; None for a call of its own.
 SESSION: Final[ContextVar[Session | None]] = ContextVar("fairlead_session", default=None)
+#: The calls of models that a tool is called by, the outermost first: in which conversation, and the call's id.
+CALLS: Final[ContextVar[tuple[tuple[Session, str], ...]]] = ContextVar("fairlead_calls", default=())

@@ -19,11 +19,11 @@ from fairlead.actions import Action
 from fairlead.actions.surfaces import near_surfaces
 from fairlead.failures.tool import CAPS, ExecutionError, InvalidArgs, NotFound, Unavailable
 from fairlead.runtime.context import Context
+from fairlead.tools.known import known_secrets
 from fairlead.tools.masking import Mask
 from fairlead.tools.processes import Launch, Process
 from fairlead.tools.processes_output import Kept, Printed, Tail
 from fairlead.tools.processes_watch import idle_limit, watch
-from fairlead.tools.session import SESSION
 from fairlead.tools.warnings import warnings
 
 __all__ = ["shell"]
@@ -50,7 +50,7 @@ def shell(
     Args:
         root: The folder that commands begin in. It confines nothing.
         idle: Seconds without output after which a command is ended, where the call names none; None for no limit.
-        secrets: Values by name that are masked in the output, beside those of the conversation.
+        secrets: Values by name that are masked in the output, beside those of the app's secret store.
         env: The environment of commands; the one of this program if None.
     """
     folder, own = Path(root), dict(secrets or {})
@@ -70,7 +70,7 @@ def shell(
         """
         limit = idle_limit(timeout, idle)
         out, err, tail = Kept(CAPS["shell"]), Kept(CAPS["shell"]), Tail()
-        mask = Mask({**known_secrets(), **own})
+        mask = Mask({**await known_secrets(ctx), **own})
         launch = Launch(
             bash(command), str(_existing(folder)), {**(os.environ if env is None else env), **PLAIN}
         )
@@ -159,12 +159,6 @@ async def started(process: Process) -> None:
                 cause=exc,
             ) from exc
         raise ExecutionError(f"The command could not be started: {exc.strerror or exc}.", cause=exc) from exc
-
-
-def known_secrets() -> Mapping[str, str]:
-    """The secrets of the conversation that this call belongs to."""
-    session = SESSION.get()
-    return {} if session is None else session.secrets
 
 
 def _existing(folder: Path) -> Path:

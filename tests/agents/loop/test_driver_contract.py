@@ -413,6 +413,54 @@ async def test_a_call_that_fails_is_an_envelope_and_the_others_go_on(desk: Desk)
     assert tool.payload(fine) == "b"
 
 
+@pytest.mark.parametrize("change", ["file_write", "shell_run"])
+async def test_what_a_turn_reads_beside_a_change_is_read_again_afterwards(desk: Desk, change: str) -> None:
+    desk.gates["b"] = asyncio.Event()
+    changing = (
+        call("file_write", path="a.txt", content="b") if change == "file_write" else call(change, command="b")
+    )
+    model = desk.model([changing, call("file_read", path="a.txt")], call("file_read", path="a.txt"), "Read.")
+    run = asyncio.ensure_future(desk.ask())
+    await desk.ended["a.txt"].wait()
+    desk.contents["a.txt"] = "b"
+    desk.gates["b"].set()
+    await run
+    assert [kind(each) for each in results(model)] == ["", "not_found", ""]
+
+
+async def test_a_read_that_follows_a_write_in_its_turn_is_not_answered_from_before(desk: Desk) -> None:
+    desk.contents["a.txt"] = "before"
+    read = call("file_read", path="a.txt")
+    model = desk.model(read, [call("file_write", path="a.txt", content="after"), read], read, "Read.")
+    await desk.ask()
+    assert desk.done.count("read a.txt") == 3
+    assert "after" in results(model)[-1]
+
+
+async def test_a_read_that_a_turn_repeats_around_a_write_is_made_twice(desk: Desk) -> None:
+    desk.contents["a.txt"] = "before"
+    read = call("file_read", path="a.txt")
+    model = desk.model([read, call("file_write", path="a.txt", content="after"), read], "Read.")
+    await desk.ask()
+    assert "after" in results(model)[-1]
+
+
+async def test_writes_to_one_file_happen_in_the_models_order_whatever_the_spelling(desk: Desk) -> None:
+    desk.gates["one"] = asyncio.Event()
+    inner = {"path": "a", "content": "three"}
+    writes = [
+        call("file_write", path="/here/a", content="one"),
+        call("file_write", path="a", content="two"),
+        call("file_write", properties=inner),
+    ]
+    desk.model([*writes, call("look", at="b")], "Written.")
+    run = asyncio.ensure_future(desk.ask())
+    await desk.ended["b"].wait()
+    desk.gates["one"].set()
+    await run
+    assert desk.done[1:] == ["write /here/a one", "write a two", "write a three"]
+
+
 async def test_writes_to_one_path_happen_in_the_models_order(desk: Desk) -> None:
     desk.gates["one"] = asyncio.Event()
     writes = [

@@ -190,13 +190,23 @@ def test_a_write_is_always_made() -> None:
 
 
 @pytest.mark.parametrize("name", ["file_edit", "file_write", "sandbox_write_file"])
-def test_a_write_makes_reads_of_its_path_old_whatever_the_spelling(name: str) -> None:
+def test_a_write_makes_reads_old_whatever_the_spelling_and_the_links(name: str) -> None:
     state = TaskState()
     state.record("file_read", call(path="config.json"), file_of("config.json", "before"))
-    state.record("file_read", call(path="other.json"), file_of("other.json"))
+    state.record("file_read", call(path="link.json"), file_of("link.json", "before"))
     state.record(name, call(file_path="./x/../config.json"), tool.dumps(tool.text("written")))
     assert state.held("file_read", call(path="config.json")) is None
-    assert state.held("file_read", call(path="other.json")) is not None
+    assert state.held("file_read", call(path="link.json")) is None
+
+
+@pytest.mark.parametrize("result", [file_of("a.txt"), failure("not_found")])
+def test_what_was_read_beside_a_change_is_not_given_again(result: str) -> None:
+    state = TaskState()
+    state.record("file_write", call(path="other.txt"), tool.dumps(tool.text("ok")))
+    state.record("file_read", call(path="a.txt"), result)
+    assert state.held("file_read", call(path="a.txt")) is not None
+    state.record("file_read", call(path="a.txt"), result, beside=True)
+    assert state.held("file_read", call(path="a.txt")) is None
 
 
 def test_a_write_makes_every_search_and_listing_old() -> None:

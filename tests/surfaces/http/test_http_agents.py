@@ -141,7 +141,7 @@ def test_without_anybody_to_ask_an_approval_is_declined_and_the_model_is_told(qu
     assert told["data"] == "I was not allowed to."
     assert made.done == []
     heard = json.loads(made.told(2))
-    assert (heard["ok"], heard["kind"], heard["tool"]) == (False, "user_denied", "burn")
+    assert (heard["ok"], heard["kind"], heard["tool"]) == (False, "rejected", "burn")
     assert "nobody can be asked" in heard["message"]
 
 

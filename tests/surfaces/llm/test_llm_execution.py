@@ -12,6 +12,7 @@ from fairlead import App, Context, Failure, Kind
 from fairlead.actions import Action
 from fairlead.runtime import Signal
 from fairlead.surfaces.llm.formats import FORMATS
+from fairlead.tools.time_limits import SECONDS
 
 # They take seconds to import, and every test process collects this file.
 if TYPE_CHECKING:
@@ -276,6 +277,14 @@ async def test_invalid_arguments_name_the_field_and_not_the_value() -> None:
     assert "hunter2" not in json.dumps(envelope)
 
 
+async def test_what_is_wrong_with_arguments_is_the_message() -> None:
+    missing = await told("add", {"b": 1})
+    assert missing["message"] == "Missing required argument `a` (integer)."
+    assert (missing["field"], missing["expected"]) == ("a", "integer")
+    unread = {"_error": "invalid_tool_arguments", "_message": "The call was cut off.", "_field": "a"}
+    assert (await told("add", unread))["message"] == "The call was cut off."
+
+
 async def test_arguments_that_are_no_object_are_refused_in_band() -> None:
     for arguments in ("[1, 2]", "5", '"words"', "{" * 150):
         assert (await told("add", arguments))["kind"] == "invalid_args"
@@ -354,6 +363,31 @@ async def test_a_signal_stops_the_calls() -> None:
     envelope = await told("add", {"a": 1, "b": 1}, {"signal": signal})
     assert envelope["kind"] == "execution_error"
     assert envelope["origin"]["code"] == "CANCELLED"
+
+
+async def test_a_tool_without_a_time_limit_has_the_one_of_all_tools() -> None:
+    office = App("office")
+
+    @office.action
+    async def wait(ctx: Context) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    @office.action(metadata={"unlimited": True})
+    async def watch(ctx: Context) -> str:
+        """Take as long as it takes."""
+        await asyncio.sleep(0.05)
+        return "seen"
+
+    tools = office.tools("openai", tool_seconds=0.01)
+    late, seen = [
+        json.loads(each["content"]) for each in await tools.execute([chat("wait", {}), chat("watch", {})])
+    ]
+    assert (late["kind"], late["retryable"]) == ("timeout", True)
+    assert seen["result"] == "seen"
+    patient = await office.tools("openai").execute(chat("wait", {}), timeout=0.01)
+    assert json.loads(patient["content"])["kind"] == "timeout"
+    assert SECONDS == 120
 
 
 async def test_cancelling_the_host_cancels_the_calls() -> None:

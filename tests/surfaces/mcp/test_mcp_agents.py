@@ -114,14 +114,18 @@ async def test_a_yes_can_be_for_the_whole_conversation(talk: Connect, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "answer", [{"result": {"action": "decline"}}, {"error": {"code": -1, "message": "no"}}]
+    ("answer", "kind"),
+    [
+        ({"result": {"action": "decline"}}, "user_denied"),
+        ({"error": {"code": -1, "message": "no"}}, "rejected"),
+    ],
 )
-async def test_a_no_is_told_to_the_model(answer: Any, talk: Connect, tmp_path: Path) -> None:
+async def test_a_no_is_told_to_the_model(answer: Any, kind: str, talk: Connect, tmp_path: Path) -> None:
     app = quay(tmp_path, call("burn", pier=2), "As you wish.")
     client = await talk(app, capabilities=CAN_ASK)
     client.says["elicitation/create"] = lambda _: answer
     assert text_of(await client.call("mate", {"prompt": "Burn pier two."})) == "As you wish."
-    assert (app.done, app.told(2)["kind"]) == ([], "user_denied")
+    assert (app.done, app.told(2)["kind"]) == ([], kind)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", NEWEST])
@@ -133,6 +137,7 @@ async def test_a_client_that_cannot_be_asked_has_not_agreed(
     assert text_of(await client.call("mate", {"prompt": "Burn pier two."})) == "I may not."
     assert app.done == []
     assert "cannot be asked" in app.told(2)["message"]
+    assert app.told(2)["kind"] == "rejected"
 
 
 async def test_an_agents_question_is_put_to_the_person(talk: Connect, tmp_path: Path) -> None:

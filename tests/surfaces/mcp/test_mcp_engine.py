@@ -13,6 +13,7 @@ from pydantic import Field
 from fairlead import App, Context
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import Runtime
+from fairlead.tools.charts import charts
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ALL = (*HANDSHAKE, "2026-07-28")
@@ -866,3 +867,14 @@ async def test_notifications_and_stray_answers_are_never_answered(app: App) -> N
         connection.take(message)
     await connection.finish()
     assert sent == []
+
+
+@pytest.mark.parametrize("revision", ALL)
+async def test_what_is_not_for_models_is_not_in_a_result(talk: Connect, revision: str) -> None:
+    app = App("desk")
+    app.add(charts())
+    client = await talk(app, revision)
+    said = await client.call("render_chart", {"kind": "bar", "series": [{"values": [1]}]})
+    assert json.loads(said["content"][0]["text"]).keys() >= {"kind", "text", "artifact"}
+    assert "svg" not in json.loads(said["content"][0]["text"])
+    assert "svg" not in said.get("structuredContent", {})

@@ -12,15 +12,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fairlead.agents.loop import notices, paths
 from fairlead.agents.loop.accounts import Account
 from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.compaction import Compaction
 from fairlead.agents.loop.extraction import correction, extract
+from fairlead.agents.loop.listener import Listener
 from fairlead.agents.loop.policy import UNSPENT, Exit, Outcome, Policy, Spent
-from fairlead.agents.loop.state import READS, WRITES, Held, TaskState
+from fairlead.agents.loop.state import READS, WRITES, Held, TaskState, changed, may_change
 from fairlead.agents.loop.stopwatch import Stopwatch
 from fairlead.agents.loop.toolset import Admitted, Refused, Toolset, cancelled, interrupted, too_late
 from fairlead.agents.loop.turns import answered, ids, result_of, taken, unanswered
@@ -31,7 +32,6 @@ from fairlead.agents.models.model import (
     Reply,
     Request,
     ToolCall,
-    Usage,
 )
 from fairlead.agents.operator import Clarification
 from fairlead.failures import Failure
@@ -53,24 +53,6 @@ CLARIFY: Final = "clarify"
 _INTERCEPTS: Final = frozenset({COMPLETE, CLARIFY})
 #: So many calls of one turn are run at the same time; a model may ask for any number.
 _SIDE_BY_SIDE: Final = 32
-
-
-class Listener(Protocol):
-    """Who hears what happens. `heard` tells whether anybody does: then replies are streamed."""
-
-    @property
-    def heard(self) -> bool: ...
-
-    def delta(self, text: str) -> Awaitable[None]: ...
-
-    def thought(self, text: str) -> Awaitable[None]: ...
-
-    def called(self, call: ToolCall) -> Awaitable[None]: ...
-
-    def answered(self, call: ToolCall, envelope: str, seconds: float) -> Awaitable[None]: ...
-
-    def used(self, usage: Usage) -> Awaitable[None]: ...
-
 
 #: Gets an answer to a question, as a tool's result; None pauses the run.
 Ask = Callable[[Clarification], Awaitable[str | list[str] | None]]
@@ -389,10 +371,11 @@ class Driver:
         admitted: dict[str, Admitted] = {}
         results: dict[str, str] = {}
         seen: set[tuple[str, str]] = set()
-        denied = False
+        denied = moving = False
         for call in calls:
             await self._listener.called(call)
-            held = self._state.held(call.name, call.arguments)
+            # What the turn changes before may be what is read now.
+            held = None if moving else self._state.held(call.name, call.arguments)
             if held is not None:
                 results[call.id] = self._replayed(held)
                 await self._listener.answered(call, held.envelope, 0.0)
@@ -407,6 +390,7 @@ class Driver:
                 await self._listener.answered(call, verdict.envelope, 0.0)
             else:
                 admitted[call.id] = verdict
+                moving = moving or may_change(call.name, verdict.action.side_effects)
         try:
             paused = await self._side_by_side(admitted, results)
         except asyncio.CancelledError:
@@ -429,7 +413,7 @@ class Driver:
 
         async def run(each: Admitted) -> None:
             path = _written(each)
-            # Slots and locks are fair: writes to one path happen in the model's order.
+            # Slots and locks are fair: writes to one file happen in the model's order.
             async with slots, nullcontext() if path is None else locks.setdefault(path, asyncio.Lock()):
                 try:
                     results[each.call.id], seconds = await self._run(each)
@@ -452,10 +436,15 @@ class Driver:
         *,
         denied: bool = False,
     ) -> None:
+        moved = any(
+            changed(each.call.name, results[id], each.action.side_effects)
+            for id, each in admitted.items()
+            if id in results
+        )
         for call in calls:
             if call.id in results:
                 effects = admitted[call.id].action.side_effects if call.id in admitted else "read"
-                await self._finish(call, results[call.id], done, effects)
+                await self._finish(call, results[call.id], done, effects, beside=moved)
             elif call.id not in admitted:
                 await self._twin(call, done, denied)
 
@@ -498,9 +487,15 @@ class Driver:
         return held.envelope
 
     async def _finish(
-        self, call: ToolCall, envelope: str, done: dict[str, str], effects: str = "read"
+        self,
+        call: ToolCall,
+        envelope: str,
+        done: dict[str, str],
+        effects: str = "read",
+        *,
+        beside: bool = False,
     ) -> None:
-        self._state.record(call.name, call.arguments, envelope, effects=effects)
+        self._state.record(call.name, call.arguments, envelope, effects=effects, beside=beside)
         done[call.id] = envelope
         await self._answer(call, envelope)
 
@@ -590,6 +585,8 @@ class Driver:
 
 
 def _written(admitted: Admitted) -> str | None:
-    """The file that a call writes, in its one spelling."""
-    input = admitted.input
-    return paths.argument(input) if admitted.call.name in WRITES and isinstance(input, dict) else None
+    """The name of the file that a call writes, which most spellings of its path share."""
+    if admitted.call.name not in WRITES or not isinstance(admitted.input, dict):
+        return None
+    path = paths.argument(admitted.input)
+    return None if path is None else paths.last(path)

@@ -35,7 +35,9 @@ def argument(arguments: Mapping[str, Any]) -> str | None:
         value = arguments.get(name)
         if isinstance(value, str) and value.strip():
             return canonical(value)
-    return None
+    # Models wrap arguments in what a schema is called, and preflight takes that off.
+    inner = arguments.get("properties")
+    return argument(inner) if isinstance(inner, dict) and "properties" not in inner else None
 
 
 def same(one: str, other: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from fairlead.agents.models.model import NOTHING, Usage
 from fairlead.agents.operator import Clarification
 from fairlead.agents.values import value
+from fairlead.tools.time_limits import SECONDS
 
 #: What is done with a tool's use: go on, ask somebody, or refuse.
 Gate = Literal["auto", "ask", "deny"]
@@ -39,7 +40,7 @@ class Limits:
     #: Seconds for the whole run, without those in which it waits for a person.
     seconds: float | None = None
     #: Seconds for one tool; tools that watch over themselves are not held to it.
-    tool_seconds: float = 120.0
+    tool_seconds: float = SECONDS
     #: Whether anything but the steps is counted. (Each run asks.)
     bounded: bool = field(init=False, repr=False, compare=False)
 

@@ -81,16 +81,15 @@ class _Call:
 
     @property
     def shelf(self) -> str:
-        """Where its result is kept: by the file's own name, or with all that any write makes old."""
+        """Where its failure is kept: by the file's own name, or with all that any write makes old."""
         return "" if self.path is None or self.name in SEARCHES else paths.last(self.path)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A result that is kept, and how often its call was made."""
+class _Failed:
+    """A failure that is kept, and how often its call was made."""
 
     envelope: str
-    failed: bool
     times: int = 1
 
 
@@ -111,7 +110,8 @@ class TaskState:
     def begin_message(self) -> None:
         """Forget all but the last listing: a user's new message is a new task."""
         self.wandering = 0
-        self._kept: dict[_Call, _Kept] = {}
+        self._reads: dict[_Call, str] = {}
+        self._failed: dict[_Call, _Failed] = {}
         self._shelves: dict[str, set[_Call]] = {}
         self._repeats: dict[_Call, int] = {}
         self._staged: str | None = None
@@ -122,21 +122,28 @@ class TaskState:
         if name not in READS and name not in STEADY:
             return None
         call = self._call(name, arguments)
-        kept = self._kept.get(call)
-        if kept is None:
+        read = self._reads.get(call)
+        if read is not None:
+            return Held(read)
+        failed = self._failed.get(call)
+        if failed is None:
             return None
-        if not kept.failed:
-            return Held(kept.envelope)
-        again = self._kept[call] = replace(kept, times=kept.times + 1)
-        return Held(kept.envelope, notices.failed_again(name, again.times), is_error=True)
+        again = self._failed[call] = replace(failed, times=failed.times + 1)
+        return Held(failed.envelope, notices.failed_again(name, again.times), is_error=True)
 
-    def record(self, name: str, arguments: str, envelope: str, *, effects: str = "read") -> None:
-        """Take note of a call that was made, with the effects that its action declares."""
+    def record(
+        self, name: str, arguments: str, envelope: str, *, effects: str = "read", beside: bool = False
+    ) -> None:
+        """Take note of a call that was made, with the effects that its action declares.
+
+        `beside`: it was made at the same time as one that changed something. Nobody knows which was first, so its
+        result is not given again.
+        """
         call = self._call(name, arguments)
         result = _opened(envelope)
         outcome = _classified(result)
         self._forget(call, result, effects)
-        self._keep(call, result, envelope, outcome)
+        self._keep(call, result, envelope, beside)
         if outcome in LISTINGS:
             self.wandering += 1
             self.listing = _listing(result)
@@ -158,53 +165,42 @@ class TaskState:
         self._last = (name, arguments, call)
         return call
 
-    def _keep(self, call: _Call, result: _Result, envelope: str, outcome: Outcome) -> None:
-        if not _worth_keeping(call.name, result):
-            self._kept.pop(call, None)
-            return
-        known = self._kept.get(call)
-        times = known.times + 1 if known is not None and known.failed else 1
-        self._kept[call] = _Kept(envelope, result.failed, times)
-        # A new file anywhere below changes what a listing says.
-        self._shelves.setdefault("" if outcome in LISTINGS else call.shelf, set()).add(call)
+    def _keep(self, call: _Call, result: _Result, envelope: str, beside: bool) -> None:
+        known = self._failed.get(call)
+        if beside or not result.ok:
+            self._reads.pop(call, None)
+        elif call.name in READS:
+            self._reads[call] = envelope
+        if not beside and result.failed and call.name in STEADY and result.kind in LASTING:
+            self._failed[call] = _Failed(envelope, 1 if known is None else known.times + 1)
+            self._shelves.setdefault(call.shelf, set()).add(call)
+        elif known is not None:
+            del self._failed[call]
 
     def _forget(self, call: _Call, result: _Result, effects: str) -> None:
         """Drop what this call may have made untrue."""
-        if call.name in COMMANDS:
-            self._drop_all()
+        if not _changed(call.name, result, effects):
             return
-        if call.name not in WRITES and (effects == "read" or call.name in _OWN):
-            return
-        if result.failed and result.kind in _HARMLESS_ENDS:
-            return
+        # All of them: a link may lead to the file that was written, and only the disk knows.
+        self._reads.clear()
         if call.name in WRITES and call.path is not None:
-            self._drop_written(call.path)
+            self._forgive(call.path)
         else:
-            self._drop_all()
-        if result.ok:
+            self._failed.clear()
+            self._shelves.clear()
+        if result.ok and call.name not in COMMANDS:
             # Something moved: running the tests again after an edit is no circle. Editing the same way is.
             self._repeats = {call: times} if (times := self._repeats.get(call)) else {}
 
-    def _drop_all(self) -> None:
-        self._kept.clear()
-        self._shelves.clear()
-
-    def _drop_written(self, path: str) -> None:
+    def _forgive(self, path: str) -> None:
+        """Forget the failures that a write to a path may have mended."""
         for wide in self._shelves.pop("", ()):
-            self._kept.pop(wide, None)
-        self._drop_shelf(path, failures_only=False)
+            self._failed.pop(wide, None)
         # A file that is written may have made its folders, too.
-        for folder in paths.above(path):
-            self._drop_shelf(folder, failures_only=True)
-
-    def _drop_shelf(self, path: str, *, failures_only: bool) -> None:
-        shelf = self._shelves.get(paths.last(path))
-        if not shelf:
-            return
-        for call in [each for each in shelf if each.path is not None and paths.same(each.path, path)]:
-            kept = self._kept.get(call)
-            if kept is None or kept.failed or not failures_only:
-                self._kept.pop(call, None)
+        for each in (path, *paths.above(path)):
+            shelf = self._shelves.get(paths.last(each), set())
+            for call in [known for known in shelf if known.path is not None and paths.same(known.path, each)]:
+                self._failed.pop(call, None)
                 shelf.discard(call)
 
     def _advice(self, call: _Call, outcome: Outcome) -> str | None:
@@ -254,10 +250,20 @@ def _read(told: Mapping[str, Any], *, ok: bool, failed: bool) -> _Result:
     return _Result(ok, failed, data=data if isinstance(data, dict) else None)
 
 
-def _worth_keeping(name: str, result: _Result) -> bool:
-    if result.failed:
-        return name in STEADY and result.kind in LASTING
-    return name in READS and result.ok
+def may_change(name: str, effects: str) -> bool:
+    """Whether a tool may change what others read, by the effects that its action declares."""
+    return name in WRITES or name in COMMANDS or (effects != "read" and name not in _OWN)
+
+
+def changed(name: str, envelope: str, effects: str) -> bool:
+    """Whether a call that ended so may have changed what others read."""
+    return _changed(name, _opened(envelope), effects)
+
+
+def _changed(name: str, result: _Result, effects: str) -> bool:
+    if not may_change(name, effects):
+        return False
+    return name in COMMANDS or not (result.failed and result.kind in _HARMLESS_ENDS)
 
 
 def _classified(result: _Result) -> Outcome:

@@ -22,21 +22,19 @@ from fairlead.runtime.context import shown
 from fairlead.runtime.durable import CURRENT
 from fairlead.runtime.events import READY, Channel, Event, Ready
 from fairlead.tools.arguments import arguments_of
-from fairlead.tools.session import Session
+from fairlead.tools.hiding import for_models
+from fairlead.tools.session import CALLS, Session
+from fairlead.tools.time_limits import seconds_for
 from fairlead.tools.toolbox import Toolbox
 
 #: The call that a tool is run for.
 CALL: Final[ContextVar[str]] = ContextVar("fairlead_call", default="")
 #: Models are callers of this surface, whoever runs the conversation.
 SURFACE: Final = "ai-sdk"
-#: Tools that stop themselves when nothing happens any more; others are held to a time limit.
-UNLIMITED: Final = "unlimited"
 #: So many different selections are remembered.
 _OFFERS: Final = 1_000
 #: Where an action says in its metadata of which agent it is.
 MARK: Final = "agent"
-#: Where an action says in its metadata which keys of its result are not for models.
-HIDDEN: Final = "not_for_models"
 _SKIPPED: Final = "Skipped: an earlier call of this turn was declined. Nothing was done."
 _EXHAUSTED: Final = "Not done: this run may make {most} calls of tools, and has made them."
 _UNKNOWN: Final = "There is no tool of this name. Use one that you were given."
@@ -172,7 +170,10 @@ class Toolset:
             checked = await self._check(action, input)
         except Failure as failure:
             return self._refused(call, failure)
-        verdict = await self._asked(call, action, checked)
+        try:
+            verdict = await self._asked(call, action, checked)
+        except wire.Rejected as nobody:
+            return self._refused(call, nobody, denied=True)
         if not verdict.approve:
             return self._refused(
                 call, ToolDenied(verdict.reason or _DECLINED, details={"tool": call.name}), denied=True
@@ -200,8 +201,15 @@ class Toolset:
         Raises:
             Failure: the task waits for an answer, and the call for it.
         """
-        name = admitted.action.name
         CALL.set(admitted.call.id)
+        token = CALLS.set((*CALLS.get(), (self._session, admitted.call.id)))
+        try:
+            return await self._run(admitted)
+        finally:
+            CALLS.reset(token)
+
+    async def _run(self, admitted: Admitted) -> str:
+        name = admitted.action.name
         book = self._book
         if book is not None:
             CURRENT.set(book.view(admitted.call.id))
@@ -219,13 +227,12 @@ class Toolset:
         for artifact in result.artifacts:
             self._context.announce(artifact)
         told = wire.success(
-            _for_models(admitted.action, result.data), tool=name, warnings=[*admitted.notes, *result.warnings]
+            for_models(admitted.action, result.data), tool=name, warnings=[*admitted.notes, *result.warnings]
         )
         return wire.normalize(wire.dumps(told), name)
 
     def _invoked(self, admitted: Admitted, confirm: bool | str | None) -> Coroutine[Any, Any, Result]:
         context, action = self._context, admitted.action
-        limit = None if action.timeout or action.metadata.get(UNLIMITED) else self._seconds
         return self._runtime.invoke(
             action,
             admitted.input,
@@ -235,7 +242,7 @@ class Toolset:
             env=context.env,
             services=context.services,
             metadata=context.metadata,
-            timeout=limit,
+            timeout=seconds_for(action, self._seconds),
             confirm=confirm,
             _channel=_Relay(context, admitted.call) if context.heard else None,
         )
@@ -254,8 +261,13 @@ class Toolset:
         return checked.input
 
     async def _asked(self, call: ToolCall, action: Action[..., Any], input: Any) -> Verdict:
+        """What somebody says to a call.
+
+        Raises:
+            Rejected: nobody could be asked, so nobody said no either.
+        """
         if self._operator is None:
-            return Verdict(False, _NOBODY)
+            raise wire.Rejected(_NOBODY)
         visible = shown(input, self._runtime.redactor)
         ask = Approval(call.id, call.name, visible, self._session.agent, action.side_effects)
         if self._book is None or self._book.news(f"approval {call.id}"):
@@ -267,9 +279,11 @@ class Toolset:
         except Failure as failure:
             if failure.kind is Kind.cancelled:
                 raise
-            return Verdict(False, failure.message)
+            if failure.kind is Kind.refused_by_user:
+                return Verdict(False, failure.message)
+            raise wire.Rejected(failure.message, cause=failure) from failure
         except Exception as exc:
-            return Verdict(False, from_exception(exc).message)
+            raise wire.Rejected(from_exception(exc).message, cause=exc) from exc
 
     def _refused(self, call: ToolCall, failure: Failure, denied: bool = False) -> Refused:
         told = wire.render(failure, call.name, self._runtime.redactor)
@@ -303,12 +317,6 @@ class _Relay(Channel):
 def _label(action: Action[..., Any]) -> str:
     """A tool that has changed is another tool: what was agreed to was the one before."""
     return f"{action.name}@{action.version}"
-
-
-def _for_models(action: Action[..., Any], data: Any) -> Any:
-    """What a tool gave, without what only people can use: a drawing, say."""
-    hidden = action.metadata.get(HIDDEN)
-    return data if not hidden else {key: value for key, value in data.items() if key not in hidden}
 
 
 def _token(failure: Failure) -> str | None:

@@ -18,6 +18,8 @@ from fairlead.runtime import App, Result, Runtime, Signal
 from fairlead.surfaces.llm.budget import fitted
 from fairlead.surfaces.llm.tool import Tool
 from fairlead.tools.arguments import arguments_of
+from fairlead.tools.hiding import for_models
+from fairlead.tools.time_limits import seconds_for
 
 T = TypeVar("T")
 #: Asks a person about a call that needs it: yes, no, or a confirmation token.
@@ -51,13 +53,20 @@ class Execution:
     """Runs calls for one caller, whom the host program vouches for."""
 
     def __init__(
-        self, app: Runtime, surface: str, identity: CallOptions, confirm: Confirm | None, most: int
+        self,
+        app: Runtime,
+        surface: str,
+        identity: CallOptions,
+        confirm: Confirm | None,
+        most: int,
+        seconds: float,
     ) -> None:
         self._app = app
         self._surface = surface
         self._identity = identity
         self._confirm = confirm
         self._most = most
+        self._seconds = seconds
 
     async def envelope(self, tool: Tool, arguments: Any, options: CallOptions) -> Envelope:
         """Run a call; its tool envelope, within the budget."""
@@ -71,14 +80,16 @@ class Execution:
             failure = from_exception(exc)
         else:
             if result.failure is None:
-                told = wire.success(result.data, tool=tool.name, warnings=[*given.notes, *result.warnings])
+                data = for_models(tool.action, result.data)
+                told = wire.success(data, tool=tool.name, warnings=[*given.notes, *result.warnings])
                 return fitted(told, self._most)
             failure = result.failure
         return fitted(wire.render(_for_models(failure), tool.name, self._app.redactor), self._most)
 
     async def invoked(self, tool: Tool, input: Any, options: CallOptions) -> Result:
         """Run an action, asking a person where it needs that and there is somebody to ask."""
-        settings: dict[str, Any] = {"surface": self._surface, **self._identity, **options}
+        limit = seconds_for(tool.action, self._seconds)
+        settings: dict[str, Any] = {"surface": self._surface, "timeout": limit, **self._identity, **options}
         result = await self._app.invoke(tool.action, input, **settings)
         if self._confirm is None or settings.get("confirm") is not None or not _needs_confirmation(result):
             return result

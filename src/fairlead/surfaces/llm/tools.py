@@ -30,6 +30,8 @@ from fairlead.surfaces.llm.formats import FORMATS, Item
 from fairlead.surfaces.llm.tokens import measured
 from fairlead.surfaces.llm.tool import Tool, prepared
 from fairlead.surfaces.refusal import refusal
+from fairlead.tools.hiding import for_models
+from fairlead.tools.time_limits import SECONDS
 
 
 class Tools:
@@ -53,6 +55,7 @@ class Tools:
         confirm: Confirm | None = None,
         key_by_call: bool = False,
         max_result: int = wire.CAPS["any"],
+        tool_seconds: float = SECONDS,
         trim: int | None = None,
     ) -> None:
         self.format = checks.one_of("Tools", "format", format, FORMATS)
@@ -63,7 +66,8 @@ class Tools:
         self._key_by_call = key_by_call
         self._trim = None if trim is None else _at_least("trim", trim, 1)
         most = _at_least("max_result", max_result, LEAST)
-        self._execution = Execution(app, surface, {"user": user, "auth": auth}, confirm, most)
+        identity: CallOptions = {"user": user, "auth": auth}
+        self._execution = Execution(app, surface, identity, confirm, most, tool_seconds)
         exposure = Exposure(include_private, include_local, include_destructive, filter)
         self._actions = (
             app.list_actions(surface, exposure) if only is None else _chosen(only, app, exposure, surface)
@@ -169,7 +173,9 @@ class Tools:
             result = await self._execution.invoked(tool, tool.decode(input), options)
         except Exception as exc:
             return self._refused(from_exception(exc), tool)
-        return result.data if result.ok and not self._return_envelope else result.to_dict()
+        if not result.ok or self._return_envelope:
+            return result.to_dict()
+        return for_models(tool.action, result.data)
 
     def _refused(self, failure: Failure, tool: Tool) -> dict[str, Any]:
         return refusal(failure, self._surface, self._app, tool.action.name)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairlead.agents.operator import OPERATOR, Approval, Clarification, Verdict
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import ClarifyRequested
+from fairlead.failures.tool import Rejected
 from fairlead.surfaces.mcp.asking import lines_of
 from fairlead.surfaces.mcp.client import Client
 from fairlead.surfaces.mcp.exchange import CLARIFY, Exchange
@@ -56,7 +57,7 @@ class Elicitor:
 
     async def approve(self, ask: Approval) -> Verdict:
         if not self._reachable:
-            return Verdict(False, _NOT_NOW)
+            raise Rejected(_NOT_NOW)
         answer = await self._client.elicit(_question(ask), _ALWAYS)
         if not answer.accepted:
             return Verdict(False, _DECLINED)

@@ -20,6 +20,7 @@ from fairlead.surfaces.mcp.peer import SERVER_INFO
 from fairlead.surfaces.mcp.rpc import Prepared, encoded
 from fairlead.surfaces.mcp.tools import RESULT, Tool
 from fairlead.surfaces.refusal import refusal
+from fairlead.tools.hiding import for_models
 
 if TYPE_CHECKING:
     from fairlead.surfaces.mcp.exchange import Exchange
@@ -38,6 +39,8 @@ _WRAPPED: Final = b',"structuredContent":{"' + RESULT.encode() + b'":%b}'
 def success(tool: Tool, result: Result, exchange: Exchange, items: list[Any] | None) -> Prepared:
     """The result of a call that went well; `items` are the chunks of one that was heard while it ran."""
     data = items if items is not None and result.data is None else result.data
+    if tool.hides:
+        data = for_models(tool.action, data)
     if not result._quiet or tool.gives_blocks:
         return _spoken(tool, result, exchange, data)
     shape = _shape(tool, exchange, data)

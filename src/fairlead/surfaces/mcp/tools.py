@@ -15,6 +15,7 @@ from fairlead.actions import Action, DefinitionError
 from fairlead.actions.manifest import describe_policy
 from fairlead.surfaces.mcp.content import declares_blocks
 from fairlead.surfaces.mcp.revisions import Revision
+from fairlead.tools.hiding import HIDDEN
 
 if TYPE_CHECKING:
     from fairlead.schema import Schema
@@ -63,6 +64,8 @@ class Tool:
         self.header = action.name.encode()
         #: Whether the action yields its result piece by piece.
         self.streams = action.binding.style in ("async_stream", "sync_stream")
+        #: Whether some of what it gives is not for models.
+        self.hides = HIDDEN in action.metadata
         self._attribution = attribution
         #: Results of calls that say nothing but their data, by revision and shape.
         self.templates: dict[tuple[str, bytes], bytes] = {}
