@@ -13,11 +13,13 @@ import pytest
 from agents.agent_under_test import build
 from pydantic import SecretStr
 
-from fairlead import App, Context
+from fairlead import App, Context, Kind
 from fairlead.agents import Agent, Limits, Policy
 from fairlead.agents.models.model import Usage
 from fairlead.agents.models.script import ScriptModel, Turn, call
-from fairlead.tasks import Tasks, Worker
+from fairlead.failures import StoreFailure
+from fairlead.store import Store
+from fairlead.tasks import TaskRetry, Tasks, Worker
 from warm import Warm
 from warm_child import Child
 
@@ -76,6 +78,43 @@ async def test_an_agent_runs_as_a_task_and_says_what_it_does(app: App, worker: W
     events = [event async for event in app.tasks.events(task.id)]
     said = [event.data["kind"] for event in events if event.type == "activity"]
     assert said == ["tool_call", "todo", "tool_result"]
+
+
+class Stumbling:
+    """A store whose disk is full for one write."""
+
+    def __init__(self, store: Store, at: int) -> None:
+        self._store = store
+        self._left = at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, work: Any) -> Any:
+        self._left -= 1
+        if not self._left:
+            raise StoreFailure(Kind.unavailable, "The store has no room on its disk.")
+        return await self._store.write(work)
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+async def test_a_run_whose_conversation_could_not_be_written_goes_on_from_what_was_kept(
+    app: App, worker: Worker, at: int
+) -> None:
+    stamped: list[str] = []
+
+    @app.action(side_effects="write")
+    async def stamp(name: str) -> str:
+        """Stamp it."""
+        stamped.append(name)
+        return "stamped"
+
+    model = ScriptModel([call("stamp", name="a"), "Done."], follow="conversation")
+    app.add(Agent("porter", model=model, instructions="You stamp.", tools=["stamp"]).action)
+    app.conversations._store = Stumbling(app.store, at)  # type: ignore[assignment]
+    task = await app.tasks.submit("porter", {"prompt": "Go."}, retry=TaskRetry(delay=0.01))
+    assert (await app.tasks.wait(task.id)).data == "Done."
+    assert stamped == ["a"]
 
 
 async def test_a_question_pauses_the_task_and_its_answer_resumes_the_same_run(

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from fairlead._json import dumps, loads
 from fairlead.agents.models.model import Message, ToolCall
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.runtime.context import shown
 from fairlead.store.statements import statements
@@ -105,6 +105,19 @@ class Conversations:
                 field="conversation",
             )
         holder = f"{task}/{run:010}-{secrets.token_hex(8)}"
+        try:
+            async with self._held(id, agent, owner, holder, patience) as conversation:
+                yield conversation
+        except StoreFailure as failure:
+            if task:
+                # Run again, it goes on from what was kept, as it does after the end of a worker.
+                failure.details["resumes"] = True
+            raise
+
+    @asynccontextmanager
+    async def _held(
+        self, id: str, agent: str, owner: str, holder: str, patience: float
+    ) -> AsyncIterator[OpenConversation]:
         taken = await self._taken(id, agent, owner, holder, patience)
         renewing = asyncio.ensure_future(self._renewed(id, holder))
         try:
@@ -113,8 +126,9 @@ class Conversations:
             yield OpenConversation(self._store, self._wall, self._redactor, taken, holder, transcript)
         finally:
             renewing.cancel()
-            # A run that is cancelled lets go of the conversation as well.
-            await asyncio.shield(self._store.write(lambda tx: _release(tx, id, holder)))
+            # A run that is cancelled lets go of the conversation as well. Where the store is away, its lease ends.
+            with suppress(StoreFailure):
+                await asyncio.shield(self._store.write(lambda tx: _release(tx, id, holder)))
 
     async def get(self, id: str, owner: str) -> tuple[Conversation, list[Message]]:
         """A conversation with all that was said.

@@ -329,7 +329,9 @@ class Worker:
         """Seconds until the next attempt, if there is one."""
         policy = loads(task.retry)
         failed = task.attempt - task.lost
-        passes = failure.kind.value in policy["kinds"] or failure.details.get("begun") is False
+        about = failure.details
+        harmless = about.get("begun") is False or about.get("resumes") is True
+        passes = harmless or failure.kind.value in policy["kinds"]
         if failed > policy["retries"] or not passes:
             return None
         retry = Retry(policy["retries"], policy["delay"], "exponential", policy["max_delay"], True)
