@@ -174,6 +174,34 @@ async def test_a_delta_that_did_not_come_is_read_from_the_stream(
     assert [event.offset for event in told] == sorted({event.offset for event in told})
 
 
+async def test_deltas_that_come_too_late_because_somebody_stood_still_are_asked_for_again(
+    tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = tasks.bus
+    assert isinstance(bus, NatsBus)
+    worker()
+    task = await tasks.submit("talk", {"words": 50})
+    await ended(tasks, task)
+    subscribe, late = bus.js.subscribe, 0
+
+    async def standing_still_at_first(*about: Any, **options: Any) -> Any:
+        nonlocal late
+        subscription = await subscribe(*about, **options)
+        late += 1
+        if late < 3:
+            monkeypatch.setattr(subscription, "next_msg", too_late)
+        return subscription
+
+    async def too_late(timeout: float) -> Any:
+        raise TimeoutError
+
+    monkeypatch.setattr(bus.js, "subscribe", standing_still_at_first)
+    told = [event async for event in tasks.events(task.id)]
+    text = "".join(event.data["data"] for event in told if event.type == "delta")
+    assert text == "".join(f"{number} " for number in range(50))
+    assert late == 3
+
+
 async def test_a_delta_is_kept_once_though_what_was_said_with_it_had_to_wait_for_the_database(
     tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 #: The stream of deltas.
 EVENTS: Final = "FAIRLEAD_EVENTS"
-#: Seconds to wait for a message that should be there.
+#: Seconds to wait for a message that should be there, and how often the stream is read until all are.
 _SETTLED: Final = 2.0
+_TRIES: Final = 10
 #: Seconds until a message is looked at again that came before its row.
 _SOON: Final = 0.05
 #: Offsets that are set aside for deltas at a time.
@@ -233,8 +234,17 @@ class NatsTail:
 
     async def _history(self) -> list[dict[str, Any]]:
         """All that the stream has of this task."""
-        if not await self._newest():
-            return []
+        found: list[dict[str, Any]] = []
+        for _ in range(_TRIES):
+            if not await self._newest():
+                return []
+            found, whole = await self._read()
+            if whole:
+                break
+        return found
+
+    async def _read(self) -> tuple[list[dict[str, Any]], bool]:
+        """What the stream gives, and whether that is all. Where one of us stood still, it came too late."""
         found: list[dict[str, Any]] = []
         # A server has room for so many readers at once.
         async with self._bus.readers:
@@ -244,12 +254,11 @@ class NatsTail:
                     message = await subscription.next_msg(timeout=_SETTLED)
                     found.append(loads(message.data))
                     if not message.metadata.num_pending:
-                        break
+                        return found, True
             except TimeoutError:
-                pass  # it has been forgotten meanwhile
+                return found, False
             finally:
                 await subscription.unsubscribe()
-        return found
 
 
 def _first(message: dict[str, Any]) -> int:
