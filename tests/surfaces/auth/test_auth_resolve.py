@@ -84,9 +84,10 @@ def test_what_a_service_says_that_cannot_start_is_logged_as_the_app_would_show_i
         raise RuntimeError("no such account, iban=DE123456")
         yield
 
-    with pytest.raises(BaseException), TestClient(app.http()):  # noqa: B017 - the server's own
+    with pytest.raises(Failure) as failed, TestClient(app.http()):
         pass
     assert "iban=[REDACTED]" in caplog.text
+    assert "iban=DE123456" not in repr(failed.value)
     assert "iban=DE123456" not in caplog.text
 
 

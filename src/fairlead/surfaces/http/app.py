@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from fairlead._json import encode
 from fairlead.actions import Action, Exposure
-from fairlead.failures import from_exception
 from fairlead.runtime import App, Runtime
-from fairlead.runtime.hooks import report
 from fairlead.surfaces.http.asgi import Asgi, Receive, Scope, Send
 from fairlead.surfaces.http.exchange import Exchange
+from fairlead.surfaces.http.lifespan import live
 from fairlead.surfaces.http.metrics import CONTENT_TYPE
 from fairlead.surfaces.http.options import ANY_HOST, HttpOptions, settle
 from fairlead.surfaces.http.pages import Page, page, send_page
@@ -89,7 +88,7 @@ class HttpApp:
         if scope["type"] == "http":
             await self._site(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            await live(self._start, self._stop, self._runtime, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
 
@@ -279,23 +278,3 @@ class HttpApp:
                 await self._gateway.stop()
         finally:
             await self._runtime.stop()
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await _told("startup", self._start(), self._runtime, send)
-            elif message["type"] == "lifespan.shutdown":
-                await _told("shutdown", self._stop(), self._runtime, send)
-                return
-
-
-async def _told(phase: str, work: Awaitable[None], runtime: Runtime, send: Send) -> None:
-    try:
-        await work
-    except Exception as exc:
-        report(f"The app's {phase} failed.", runtime.redactor)
-        message = runtime.redactor.text(from_exception(exc).message)
-        await send({"type": f"lifespan.{phase}.failed", "message": message})
-    else:
-        await send({"type": f"lifespan.{phase}.complete"})

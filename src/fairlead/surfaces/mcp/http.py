@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from fairlead import _json
 from fairlead.failures.action import PayloadTooLarge
-from fairlead.runtime.hooks import report
 from fairlead.runtime.identity import caller_of
 from fairlead.surfaces.auth import ANONYMOUS, Caller
 from fairlead.surfaces.http.asgi import (
@@ -29,6 +28,7 @@ from fairlead.surfaces.http.asgi import (
     rest_of_body,
 )
 from fairlead.surfaces.http.disconnect import while_connected
+from fairlead.surfaces.http.lifespan import live
 from fairlead.surfaces.mcp import mirrors, rpc
 from fairlead.surfaces.mcp.admission import Admission
 from fairlead.surfaces.mcp.answers import Answer, Refusal
@@ -103,7 +103,8 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            # For a server that runs nothing but this endpoint.
+            await live(self.server.app.start, self._stop, self.server.app, receive, send)
             return
         if scope["type"] == "http":
             await self.serve(scope, dict(scope["headers"]), receive, send)
@@ -334,23 +335,9 @@ class McpEndpoint:
         if version is not None and version not in _HANDSHAKE:
             raise Refusal(400, unsupported(version.decode("latin-1")))
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """For a server that runs nothing but this endpoint."""
-        while True:
-            event = (await receive())["type"]
-            try:
-                if event == "lifespan.startup":
-                    await self.server.app.start()
-                else:
-                    await self.close()
-                    await self.server.app.stop()
-            except Exception as exc:
-                report("The app's services failed.", self.server.app.redactor)
-                await send({"type": f"{event}.failed", "message": type(exc).__name__})
-                return
-            await send({"type": f"{event}.complete"})
-            if event == "lifespan.shutdown":
-                return
+    async def _stop(self) -> None:
+        await self.close()
+        await self.server.app.stop()
 
 
 async def _worked(connection: Connection, message: Any, caller: Caller, answer: Answer) -> None:
