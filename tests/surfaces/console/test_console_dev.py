@@ -205,6 +205,8 @@ def test_a_call_that_a_reload_cut_off_says_so(hot: Dev, page: Page) -> None:
     hot.restore()
     page.goto(f"{hot.address}/#/wait_here")
     expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=PATIENCE * 1000)
+    expect(page.get_by_role("heading", name="Wait Here")).to_be_visible()
+    expect(page.get_by_role("button", name="Run")).to_be_enabled(timeout=PATIENCE * 1000)
     page.keyboard.press("Control+Enter")
     shown = page.get_by_role("region", name="Outcome", exact=True)
     wait_for((hot.folder / "begun").exists)

@@ -79,7 +79,7 @@ def everything(
     limits: Annotated[dict[str, Annotated[int, Field(ge=0, le=10)]], Field(max_length=3)] = {},  # noqa: B006
 ) -> Tree:
     """Take every kind of thing."""
-    return Tree(name=boards[0].wood.value, branches=[Tree(name=cut.by)])
+    return Tree(name=boards[0].wood.value if boards else "none", branches=[Tree(name=cut.by)])
 
 
 @app.action
