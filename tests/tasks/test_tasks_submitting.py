@@ -117,6 +117,17 @@ async def test_a_task_that_runs_past_its_deadline_is_stopped_and_times_out(
     await marks.seen("stopped-late")
 
 
+async def test_a_task_that_is_taken_after_its_deadline_is_not_begun(
+    tasks: Tasks, worker: StartWorker, marks: Marks
+) -> None:
+    task = await tasks.submit("hold", {"name": "late"}, deadline=1e-6)
+    worker()
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.reason) == (State.timeout, "The deadline has passed.")
+    await ended(tasks, await tasks.submit("echo"))
+    assert not marks.there("held-late")
+
+
 async def test_what_a_run_says_when_its_deadline_stops_it_is_in_its_log(
     tasks: Tasks, worker: StartWorker
 ) -> None:
