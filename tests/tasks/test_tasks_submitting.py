@@ -460,6 +460,21 @@ async def test_of_many_inputs_those_with_secrets_are_sealed(
     assert [input.startswith("{") for input in kept] == [True, False, True]
 
 
+async def test_a_retry_by_a_program_that_has_no_such_action_keeps_what_was_sealed_in_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault().tasks
+    first = await tasks.submit("log_in", {"name": "ann", "password": "CANARY-4711"})
+    await tasks.cancel(first.id)
+    others: Tasks = App("vault").tasks
+    again = await others.retry(first.id)
+    assert again.sealed_input.startswith("sealed1.")
+    async with tasks.worker():
+        (done,) = await ended(tasks, again)
+    assert done.state is State.completed
+
+
 async def test_callers_that_differ_only_in_a_secret_do_not_get_each_others_results(
     tasks: Tasks, worker: StartWorker
 ) -> None:

@@ -278,10 +278,7 @@ class Tasks:
             raise Failure(
                 Kind.conflict, f"Task {id} is {task.state.value}: only one that has ended can be retried."
             )
-        input = task.sealed_input
-        action = self.app.get(task.action)
-        if action is not None:
-            input = await self._sealing.sealed(action, await self._sealing.opened(input, id), new)
+        input = await self._sealing.again(self.app.get(task.action), task.sealed_input, id, new)
 
         def work(tx: Tx) -> Task:
             metadata = dumps({**task.metadata, "retryOf": id})
