@@ -404,7 +404,8 @@ class Tasks:
         return task
 
     def _belongs(self, tx: Tx, parent: str) -> None:
-        task = ledger.find(tx, parent)
+        # Who ends it meanwhile waits, and finds the child; or has ended it, and no child is taken.
+        task = ledger.find_locked(tx, parent)
         if task is None or task.queue != self.queue:
             raise Failure(Kind.not_found, f"There is no task {parent} that this one could belong to.")
         if task.state.final:
