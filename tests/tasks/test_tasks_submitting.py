@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fairlead import App, Failure, Kind
-from fairlead.store import Statement, Store
+from fairlead.runtime.identity import caller_of
+from fairlead.store import Statement, Store, open_store
 from fairlead.tasks import Rate, State, TaskRetry, Tasks
 from tasks.app_under_test import Marks
 from tasks.stage import PATIENCE, StartProcess, StartWorker, Where, ended
@@ -28,6 +29,26 @@ async def test_a_submitted_call_is_run_and_its_result_kept(tasks: Tasks, worker:
     assert (task.state, task.title, task.metadata) == (State.queued, "Sum", {"why": "test"})
     (done,) = await ended(tasks, task)
     assert (done.state, done.data, done.attempt) == (State.completed, 3, 1)
+
+
+async def test_a_task_is_found_by_the_beginning_of_its_id_among_those_of_others(tasks: Tasks) -> None:
+    others = [await tasks.submit("echo", user="eve") for _ in range(8)]
+    own = await tasks.submit("echo", user="ann")
+    for length in (1, 4, 9, 12, 36):
+        (found,) = await tasks.find(own.id[:length], caller=caller_of("ann", None), limit=2)
+        assert found.id == own.id
+    assert len(await tasks.find(own.id[:4], limit=20)) == len(others) + 1
+    for nothing in ("~", "0~", "g", f"{own.id}0", own.id[:8] + "0", "a\x00", "a\udcff"):
+        assert await tasks.find(nothing) == []
+
+
+async def test_a_short_id_is_found_in_a_database_that_orders_texts_as_a_language_does(
+    app: App, lettered_url: str
+) -> None:
+    with open_store(url=lettered_url) as store:
+        tasks = Tasks(app, store)
+        task = await tasks.submit("echo")
+        assert [found.id for found in await tasks.find(task.id[:4])] == [task.id]
 
 
 async def test_what_a_call_would_refuse_is_refused_when_it_is_submitted(tasks: Tasks) -> None:

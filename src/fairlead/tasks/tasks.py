@@ -25,7 +25,7 @@ from fairlead.store import Store, Tx
 from fairlead.store.store import Work
 from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
-from fairlead.tasks.ids import task_id, task_ids, valid_id
+from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
 from fairlead.tasks.records import Event, Task, whose
 from fairlead.tasks.retrying import TaskRetry
@@ -186,10 +186,13 @@ class Tasks:
 
     async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
         """Tasks whose ids begin with this."""
-        at = {"first": prefix, "last": f"{prefix}~", "queue": self.queue, "size": limit}
-        rows = await self.store.read(lambda tx: tx.all(SQL.by_prefix, **at))
-        found = [Task.of(row) for row in rows]
-        return [task for task in found if caller is None or task.caller == whose(caller)]
+        ends = ids_from(prefix)
+        if ends is None:
+            return []
+        at = {"first": ends[0], "last": ends[1], "queue": self.queue, "size": limit}
+        whom = None if caller is None else whose(caller)
+        rows = await self.store.read(lambda tx: tx.all(SQL.by_prefix, **at, caller=whom))
+        return [Task.of(row) for row in rows]
 
     async def list(
         self,
