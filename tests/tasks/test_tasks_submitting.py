@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,35 @@ async def test_the_same_key_and_request_give_the_same_task(tasks: Tasks, worker:
 async def test_the_same_key_with_another_request_is_a_conflict(tasks: Tasks) -> None:
     await tasks.submit("add", {"a": 1, "b": 2}, key="k")
     assert (await refusal(tasks, "add", {"a": 1, "b": 3}, key="k")).kind is Kind.conflict
+
+
+async def test_a_long_key_and_a_long_slot_are_kept_in_every_database(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    key, slot = ("".join(random.Random(each).choices("abcdefgh", k=20_000)) for each in (1, 2))
+    first = await tasks.submit("add", {"a": 1, "b": 2}, key=key, slot=slot)
+    assert (await tasks.submit("add", {"a": 1, "b": 2}, key=key)).id == first.id
+    assert (await tasks.submit("add", {"a": 1, "b": 2}, key=f"{key}.")).id != first.id
+    worker()
+    assert (await ended(tasks, first))[0].data == 3
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"])
+async def test_texts_that_a_database_cannot_keep_are_refused_or_mended_in_all_of_them(
+    tasks: Tasks, odd: str
+) -> None:
+    for name in ("key", "slot"):
+        assert (await refusal(tasks, "echo", **{name: odd})).field == name
+    task = await tasks.submit("echo", title=odd)
+    canceled = await tasks.cancel(task.id, odd)
+    for kept in (canceled.title, canceled.reason):
+        assert kept in ("a\ufffdb", "a?b")
+
+
+async def test_an_id_of_half_characters_is_refused_and_not_an_error_of_ours(tasks: Tasks) -> None:
+    with pytest.raises(Failure) as refused:
+        await tasks.get("a\udcff")
+    assert refused.value.kind is Kind.invalid_input
 
 
 async def test_who_submits_may_say_what_tells_requests_with_one_key_apart(tasks: Tasks) -> None:

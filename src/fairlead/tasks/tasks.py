@@ -18,11 +18,12 @@ from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
 from fairlead.runtime.context import shown
+from fairlead.runtime.identity import LONGEST_KEY, shortened
 from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
-from fairlead.store.store import Work
+from fairlead.store.store import Work, writable
 from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
@@ -122,7 +123,10 @@ class Tasks:
         row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
         row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
-            row |= {"key": key, "request": hashlib.sha256(request or checked.request).hexdigest()}
+            row |= {
+                "key": _name("key", key),
+                "request": hashlib.sha256(request or checked.request).hexdigest(),
+            }
         work: Work[Task] = partial(self._enter, row, now, rate, also)
         beside = also if isinstance(also, ledger.Written) and id is None else None
         alone = key is None and rate is None and parent is None and slot is None and also is beside
@@ -246,7 +250,7 @@ class Tasks:
 
         def work(tx: Tx) -> Task:
             self._own(ledger.find(tx, id), id, caller)
-            ledger.cut(tx, id, State.canceled, reason or "canceled", self._wall())
+            ledger.cut(tx, id, State.canceled, writable(reason or "canceled"), self._wall())
             return self._own(ledger.find(tx, id), id, caller)
 
         return await self.store.write(work)
@@ -495,13 +499,27 @@ def _options(
         "deadline": None if deadline is None else now + deadline,
         "priority": priority,
         "created": now,
-        "title": title,
+        "title": None if title is None else writable(title),
         "metadata": _text(dict(metadata or {})),
         "parent": parent,
-        "slot": slot,
+        "slot": _name("slot", slot),
         "slots": slots,
         "max_attempts": max_attempts,
     }
+
+
+def _name(field: str, given: str | None) -> str | None:
+    """A key or a slot as every database can keep and find it: what is long, as a digest.
+
+    Raises:
+        Failure: it has characters that cannot be kept.
+    """
+    if given is None:
+        return None
+    if writable(given) != given:
+        words = f"{field} must be a text of whole characters, and without NUL."
+        raise Failure(Kind.invalid_input, words, field=field)
+    return given if len(given) <= LONGEST_KEY else shortened(given)
 
 
 def _limited(tx: Tx, rate: Rate, now: float) -> None:
