@@ -147,6 +147,13 @@ async def test_a_deadline_may_be_seven_days_away_and_no_further(tasks: Tasks) ->
 
 async def test_other_wrong_options_are_refused(tasks: Tasks) -> None:
     wrong: list[dict[str, Any]] = [
+        {"retry": -1},
+        {"retry": "often"},
+        {"retry": TaskRetry(delay=-1.0)},
+        {"retry": TaskRetry(delay=float("nan"))},
+        {"retry": TaskRetry(max_delay=float("inf"))},
+        {"rate": Rate("k", limit=0)},
+        {"rate": Rate("k", limit=1, per=0.0)},
         {"delay": -1},
         {"priority": 1001},
         {"slots": 0},

@@ -525,6 +525,9 @@ def _name(field: str, given: str | None) -> str | None:
 def _limited(tx: Tx, rate: Rate, now: float) -> None:
     from fairlead.store.rates import window
 
+    if rate.limit < 1 or not rate.per > 0:
+        words = "rate must allow at least 1 submit, in more than 0 seconds."
+        raise Failure(Kind.invalid_input, words, field="rate")
     wait = window(tx, f"submit:{rate.key}", rate.limit, rate.per, now)
     if wait > 0:
         raise Failure(
