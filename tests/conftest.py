@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -170,6 +171,20 @@ def postgres_url(postgres: Postgres, databases: Databases, _made: str) -> Iterat
         if store.kind == "postgres" and urlsplit(store.name).path == f"/{name}":
             store.close()
     databases.take_back(name)
+
+
+@pytest.fixture
+def lettered_url(postgres: Postgres) -> Iterator[str]:
+    """The address of an empty database that orders texts as a language does, as `createdb` makes it on most servers."""
+    name = "lettered"
+    try:
+        postgres.run(
+            f"CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' STRATEGY file_copy"
+        )
+    except psycopg.Error as exc:
+        pytest.skip(f"This PostgreSQL knows the order of no language: {exc}")
+    yield postgres.url(name)
+    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")

@@ -146,6 +146,17 @@ def test_lines_are_kept_in_bounds(store: Store) -> None:
     assert 5 <= len(audit.page_now()) <= 6
 
 
+def test_lines_are_found_in_a_database_that_orders_texts_as_a_language_does(lettered_url: str) -> None:
+    async def noted(audit: Audit) -> None:
+        audit.note(Caller("ann", "k1"), "POST", "invokeAgent", 200)
+        await audit.flush()
+
+    with open_store(url=lettered_url) as store:
+        audit = Audit(store, FixedClock().time)
+        asyncio.run(noted(audit))
+        assert [line.owner for line in audit.page_now()] == ["ann"]
+
+
 def test_many_lines_are_written_before_there_is_no_room(store: Store) -> None:
     audit = Audit(store, FixedClock().time)
 

@@ -97,6 +97,29 @@ async def test_an_empty_optional_text_is_the_same_request() -> None:
     assert again.replayed
 
 
+@pytest.mark.parametrize("odd", ["half \udcff", {"half \udcff": 1}, "deep"])
+async def test_an_input_that_cannot_be_compared_is_refused_and_not_an_error_of_ours(odd: Any) -> None:
+    app = App("x")
+
+    @app.action(side_effects="write")
+    async def keep(value: Any) -> bool:
+        """Keep something."""
+        return True
+
+    nested: Any = odd
+    for _ in range(300 if odd == "deep" else 0):
+        nested = [nested]
+    refused = await app.invoke(keep, {"value": nested}, idempotency_key="k")
+    assert refused.failure is not None
+    assert refused.failure.kind is Kind.invalid_input
+    with pytest.raises(Failure) as caught:
+        await app.check(keep, {"value": nested})
+    assert caught.value.kind is Kind.invalid_input
+    named = await app.invoke(keep, {"value": 1}, idempotency_key="k", user={"name": nested})
+    assert named.failure is not None
+    assert named.failure.kind is Kind.misconfigured
+
+
 async def test_surface_metadata_and_invocation_do_not_matter() -> None:
     ledger = Ledger()
     await ledger.pay(surface="json", metadata={"trace": "1"}, invocation_id="a", env="x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 import stat
 import threading
@@ -165,6 +166,23 @@ def test_a_backup_does_not_write_over_a_file(store: Store, tmp_path: Path) -> No
     assert file.read_bytes().startswith(b"SQLite format 3")
 
 
+@pytest.mark.parametrize("what", ["folder", "pipe", "long"])
+def test_a_backup_to_where_no_file_can_be_is_refused_and_replaces_nothing(
+    store: Store, tmp_path: Path, what: str
+) -> None:
+    file = tmp_path / ("x" * 300 if what == "long" else what)
+    if what == "folder":
+        file.mkdir()
+    elif what == "pipe":
+        os.mkfifo(file)
+    there = os.listdir(tmp_path)
+    with pytest.raises(Failure) as caught:
+        backup(store, file, replace=True)
+    assert caught.value.kind in (Kind.invalid_input, Kind.misconfigured)
+    assert os.listdir(tmp_path) == there
+    assert what == "long" or not file.is_file()
+
+
 def test_a_backup_that_fails_leaves_nothing(store: Store, tmp_path: Path) -> None:
     def fails(*about: Any) -> None:
         raise KeyError("now")
@@ -237,6 +255,35 @@ def test_what_is_no_good_backup_is_refused_and_changes_nothing(
         restore(file, store, replace=True)
     assert caught.value.kind in (Kind.not_found, Kind.invalid_input, Kind.misconfigured)
     assert content(store) == before
+
+
+def test_a_backup_of_a_newer_version_is_named_when_it_is_refused(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "backup.db"
+    backup(store, file)
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO migrations VALUES (9999, 'future', 0)")
+    with pytest.raises(Failure) as caught:
+        restore(file, store)
+    assert str(file) in caught.value.message
+    assert "9999" in caught.value.message
+
+
+def test_a_restore_without_room_on_the_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    """The limit of a file's size is the nearest thing to a full disk that a test can have."""
+    file = tmp_path / "backup.db"
+    with open_store(url=f"sqlite:///{tmp_path}/s.db") as store:
+        fill(store)
+        before = content(store)
+        backup(store, file)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            with pytest.raises(Failure) as caught:
+                restore(file, tmp_path / "s.db", replace=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert caught.value.kind is Kind.unavailable
+        assert content(store) == before
 
 
 def test_an_old_backup_is_brought_up_to_date(store: Store, tmp_path: Path) -> None:

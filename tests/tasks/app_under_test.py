@@ -206,6 +206,12 @@ def build(folder: Path, clock: Clock | None = None) -> App:
             yield {"number": number}
 
     @app.action
+    async def pour(sizes: list[int]) -> AsyncIterator[dict[str, str]]:
+        """Give pieces of so many characters, without a pause."""
+        for number, size in enumerate(sizes):
+            yield {"text": f"{number}".ljust(size)}
+
+    @app.action
     async def speak(lines: int, ctx: Context) -> int:
         """Log many lines, and everything else there is to say once."""
         assert ctx.task is not None

@@ -86,6 +86,20 @@ async def test_deltas_are_joined_and_nothing_of_them_is_missing(tasks: Tasks, wo
     assert in_order(events)
 
 
+@pytest.mark.parametrize("sizes", [[10_000] * 300, [5, 3_000_000, 5]])
+async def test_more_text_than_a_message_holds_is_told_once_and_in_order(
+    tasks: Tasks, worker: StartWorker, sizes: list[int]
+) -> None:
+    worker()
+    task = await tasks.submit("pour", {"sizes": sizes})
+    events = await log(tasks, task.id, follow=True)
+    told = [event.data["data"]["text"] for event in events if event.type == "delta"]
+    assert told == [f"{number}".ljust(size) for number, size in enumerate(sizes)]
+    assert in_order(events)
+    assert await log(tasks, task.id) == events
+    assert (await tasks.get(task.id)).attempt == 1
+
+
 @pytest.mark.parametrize("form", ["local", "postgres"], indirect=True)
 async def test_forgotten_deltas_are_told_of_and_the_rest_stays(
     tasks: Tasks, worker: StartWorker, store: Store

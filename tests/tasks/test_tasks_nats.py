@@ -202,6 +202,30 @@ async def test_deltas_that_come_too_late_because_somebody_stood_still_are_asked_
     assert late == 3
 
 
+async def test_the_last_words_of_a_run_wait_for_a_server_that_is_away_for_long(
+    tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = tasks.bus
+    assert isinstance(bus, NatsBus)
+    publish = bus.publish
+    refused = 0
+
+    async def away_at_first(subject: str, *more: Any, **options: Any) -> int:
+        nonlocal refused
+        if refused < 2:
+            refused += 1
+            raise Failure(Kind.unavailable, "The bus cannot be reached.")
+        return await publish(subject, *more, **options)
+
+    monkeypatch.setattr(bus, "publish", away_at_first)
+    worker(lease=1.0)
+    task = await tasks.submit("talk", {"words": 3})
+    told = [event async for event in tasks.events(task.id)]
+    assert refused == 2
+    assert [event.type for event in told].count("started") == 1
+    assert "".join(event.data["data"] for event in told if event.type == "delta") == "0 1 2 "
+
+
 async def test_a_delta_is_kept_once_though_what_was_said_with_it_had_to_wait_for_the_database(
     tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

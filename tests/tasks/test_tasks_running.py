@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
+import servers
 from fairlead import App, Context, Failure, Kind
 from fairlead.failures import StoreFailure
 from fairlead.runtime.idempotency import Claim
-from fairlead.store import DurableIdempotency, Statement, Store
+from fairlead.store import DurableIdempotency, Statement, Store, Tx
 from fairlead.tasks import State, Task, TaskRetry, Tasks
 from tasks.app_under_test import Marks
 from tasks.stage import StartProcess, StartWorker, Where, ended, until
 
 #: A lease that ends soon, where a test waits for that; long enough for a worker that lives on a busy machine.
 SHORT = 1.5
+
+
+IS_CANCELED = Statement.of("SELECT 1 FROM tasks WHERE id = :id AND state = 'canceled'")
+SOMEBODY_WAITS = Statement.of(
+    "SELECT 1", "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+)
 
 
 async def types(tasks: Tasks, id: str) -> list[str]:
@@ -55,6 +62,30 @@ async def test_a_cancel_is_not_overtaken_by_a_completion_that_comes_late(
     assert [task.state for task in done] == told
     for task in done:
         assert (await types(tasks, task.id)).count("terminal") == 1
+
+
+@pytest.mark.parametrize("form", ["postgres"], indirect=True)
+async def test_a_child_that_comes_while_its_parent_is_cancelled_is_cancelled_with_it(
+    tasks: Tasks,
+) -> None:
+    parent = await tasks.submit("hold", {"name": "parent"})
+    cancelling: asyncio.Future[Task] | None = None
+    loop = asyncio.get_running_loop()
+
+    def cancel() -> None:
+        nonlocal cancelling
+        cancelling = asyncio.ensure_future(tasks.cancel(parent.id))
+
+    def meanwhile(tx: Tx, child: Task) -> None:
+        loop.call_soon_threadsafe(cancel)
+        # Until it is done, or waits for this transaction.
+        seen = lambda: bool(tx.one(IS_CANCELED, id=parent.id) or tx.one(SOMEBODY_WAITS))  # noqa: E731
+        servers.until(seen, "nobody cancels the parent")
+
+    child = await tasks.submit("hold", {"name": "child"}, parent=parent.id, also=meanwhile)
+    assert cancelling is not None
+    await cancelling
+    assert (await tasks.get(child.id)).state is State.canceled
 
 
 async def test_a_cancel_of_a_waiting_task_keeps_it_from_being_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead import App, Failure, Kind
-from fairlead.store import Statement, Store
+from fairlead.runtime.identity import caller_of
+from fairlead.store import Statement, Store, open_store
 from fairlead.tasks import Rate, State, TaskRetry, Tasks
 from tasks.app_under_test import Marks
 from tasks.stage import PATIENCE, StartProcess, StartWorker, Where, ended
@@ -28,6 +30,26 @@ async def test_a_submitted_call_is_run_and_its_result_kept(tasks: Tasks, worker:
     assert (task.state, task.title, task.metadata) == (State.queued, "Sum", {"why": "test"})
     (done,) = await ended(tasks, task)
     assert (done.state, done.data, done.attempt) == (State.completed, 3, 1)
+
+
+async def test_a_task_is_found_by_the_beginning_of_its_id_among_those_of_others(tasks: Tasks) -> None:
+    others = [await tasks.submit("echo", user="eve") for _ in range(8)]
+    own = await tasks.submit("echo", user="ann")
+    for length in (1, 4, 9, 12, 36):
+        (found,) = await tasks.find(own.id[:length], caller=caller_of("ann", None), limit=2)
+        assert found.id == own.id
+    assert len(await tasks.find(own.id[:4], limit=20)) == len(others) + 1
+    for nothing in ("~", "0~", "g", f"{own.id}0", own.id[:8] + "0", "a\x00", "a\udcff"):
+        assert await tasks.find(nothing) == []
+
+
+async def test_a_short_id_is_found_in_a_database_that_orders_texts_as_a_language_does(
+    app: App, lettered_url: str
+) -> None:
+    with open_store(url=lettered_url) as store:
+        tasks = Tasks(app, store)
+        task = await tasks.submit("echo")
+        assert [found.id for found in await tasks.find(task.id[:4])] == [task.id]
 
 
 async def test_what_a_call_would_refuse_is_refused_when_it_is_submitted(tasks: Tasks) -> None:
@@ -49,6 +71,35 @@ async def test_the_same_key_and_request_give_the_same_task(tasks: Tasks, worker:
 async def test_the_same_key_with_another_request_is_a_conflict(tasks: Tasks) -> None:
     await tasks.submit("add", {"a": 1, "b": 2}, key="k")
     assert (await refusal(tasks, "add", {"a": 1, "b": 3}, key="k")).kind is Kind.conflict
+
+
+async def test_a_long_key_and_a_long_slot_are_kept_in_every_database(
+    tasks: Tasks, worker: StartWorker
+) -> None:
+    key, slot = ("".join(random.Random(each).choices("abcdefgh", k=20_000)) for each in (1, 2))
+    first = await tasks.submit("add", {"a": 1, "b": 2}, key=key, slot=slot)
+    assert (await tasks.submit("add", {"a": 1, "b": 2}, key=key)).id == first.id
+    assert (await tasks.submit("add", {"a": 1, "b": 2}, key=f"{key}.")).id != first.id
+    worker()
+    assert (await ended(tasks, first))[0].data == 3
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "a\udcffb"])
+async def test_texts_that_a_database_cannot_keep_are_refused_or_mended_in_all_of_them(
+    tasks: Tasks, odd: str
+) -> None:
+    for name in ("key", "slot"):
+        assert (await refusal(tasks, "echo", **{name: odd})).field == name
+    task = await tasks.submit("echo", title=odd)
+    canceled = await tasks.cancel(task.id, odd)
+    for kept in (canceled.title, canceled.reason):
+        assert kept in ("a\ufffdb", "a?b")
+
+
+async def test_an_id_of_half_characters_is_refused_and_not_an_error_of_ours(tasks: Tasks) -> None:
+    with pytest.raises(Failure) as refused:
+        await tasks.get("a\udcff")
+    assert refused.value.kind is Kind.invalid_input
 
 
 async def test_who_submits_may_say_what_tells_requests_with_one_key_apart(tasks: Tasks) -> None:
@@ -96,6 +147,13 @@ async def test_a_deadline_may_be_seven_days_away_and_no_further(tasks: Tasks) ->
 
 async def test_other_wrong_options_are_refused(tasks: Tasks) -> None:
     wrong: list[dict[str, Any]] = [
+        {"retry": -1},
+        {"retry": "often"},
+        {"retry": TaskRetry(delay=-1.0)},
+        {"retry": TaskRetry(delay=float("nan"))},
+        {"retry": TaskRetry(max_delay=float("inf"))},
+        {"rate": Rate("k", limit=0)},
+        {"rate": Rate("k", limit=1, per=0.0)},
         {"delay": -1},
         {"priority": 1001},
         {"slots": 0},
@@ -115,6 +173,17 @@ async def test_a_task_that_runs_past_its_deadline_is_stopped_and_times_out(
     (done,) = await ended(tasks, task)
     assert (done.state, done.reason) == (State.timeout, "The deadline has passed.")
     await marks.seen("stopped-late")
+
+
+async def test_a_task_that_is_taken_after_its_deadline_is_not_begun(
+    tasks: Tasks, worker: StartWorker, marks: Marks
+) -> None:
+    task = await tasks.submit("hold", {"name": "late"}, deadline=1e-6)
+    worker()
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.reason) == (State.timeout, "The deadline has passed.")
+    await ended(tasks, await tasks.submit("echo"))
+    assert not marks.there("held-late")
 
 
 async def test_what_a_run_says_when_its_deadline_stops_it_is_in_its_log(
@@ -447,6 +516,21 @@ async def test_of_many_inputs_those_with_secrets_are_sealed(
     ids = await tasks.submit_many("keep", [{"data": {"a": 1}}, {"data": {"password": "x"}}, {"data": {}}])
     kept = [(await tasks.get(id)).sealed_input for id in ids]
     assert [input.startswith("{") for input in kept] == [True, False, True]
+
+
+async def test_a_retry_by_a_program_that_has_no_such_action_keeps_what_was_sealed_in_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault().tasks
+    first = await tasks.submit("log_in", {"name": "ann", "password": "CANARY-4711"})
+    await tasks.cancel(first.id)
+    others: Tasks = App("vault").tasks
+    again = await others.retry(first.id)
+    assert again.sealed_input.startswith("sealed1.")
+    async with tasks.worker():
+        (done,) = await ended(tasks, again)
+    assert done.state is State.completed
 
 
 async def test_callers_that_differ_only_in_a_secret_do_not_get_each_others_results(

@@ -45,8 +45,8 @@ _USAGE_TOLD: Final = 60
 MOST_LISTED: Final = 1000
 _LONGEST: Final = 128
 _LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: After all ids there are.
-_END: Final = "~"
+#: After all ids there are, which are digits, in whatever order a database has texts.
+_END: Final = "g"
 
 
 class Line(NamedTuple):

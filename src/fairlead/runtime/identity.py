@@ -99,6 +99,8 @@ def _request_of(value: Any, sent: Any) -> bytes:
     try:
         spelled = _canonical(value, sent)
         return spelled if len(spelled) <= _LONGEST_REQUEST else _digest(spelled)
+    except _Unspellable as exc:
+        raise Failure(Kind.invalid_input, f"The input {exc}.") from None
     except _Unreadable as exc:
         raise Failure(
             Kind.misconfigured,
@@ -123,6 +125,10 @@ class _Unreadable(Exception):
     """A value whose content cannot be read without using it up, or at all."""
 
 
+class _Unspellable(_Unreadable):
+    """A value of plain things that JSON cannot spell."""
+
+
 def _exact(value: Any) -> bytes | None:
     """The value as plain JSON, if that says all there is to it."""
     try:
@@ -136,7 +142,17 @@ def _exact(value: Any) -> bytes | None:
 def _canonical(value: Any, sent: Any = _WHOLE) -> bytes:
     """One spelling for equal values. Nothing is left out, masked or made to look like something else, but for
     what was made anew where it is known what was sent."""
-    return _exact(value) or orjson.dumps(_tagged(value, sent), option=orjson.OPT_SORT_KEYS)
+    return _exact(value) or _dumped(_tagged(value, sent))
+
+
+def _dumped(tagged: Any) -> bytes:
+    """What `_tagged` gave, as bytes: JSON that can only be too deep, or hold a text that is none."""
+    try:
+        return orjson.dumps(tagged, option=orjson.OPT_SORT_KEYS)
+    except TypeError as exc:
+        deep = "Recursion" in str(exc)
+        words = "is nested too deeply" if deep else "has a text with half a character (a lone surrogate)"
+        raise _Unspellable(words) from None
 
 
 def _tagged(value: Any, sent: Any) -> Any:
@@ -153,7 +169,7 @@ def _tagged(value: Any, sent: Any) -> Any:
             "mapping",
             sorted(
                 ([_tagged(key, sent), _tagged(item, _part(sent, key))] for key, item in value.items()),
-                key=orjson.dumps,
+                key=_dumped,
             ),
         ]
     if isinstance(value, list | tuple):
@@ -161,7 +177,7 @@ def _tagged(value: Any, sent: Any) -> Any:
             sent = _unknown(sent)
         return ["list", [_tagged(item, _part(sent, at)) for at, item in enumerate(value)]]
     if isinstance(value, set | frozenset):
-        return ["set", sorted((_tagged(item, _unknown(sent)) for item in value), key=orjson.dumps)]
+        return ["set", sorted((_tagged(item, _unknown(sent)) for item in value), key=_dumped)]
     if isinstance(value, bytes | bytearray):
         return ["bytes", value.hex()]
     name = f"{kind.__module__}.{kind.__qualname__}"

@@ -59,7 +59,12 @@ def counts(tx: Tx) -> dict[str, int]:
 
 
 def copy(
-    source: Store, target: Store, progress: Progress = lambda *_: None, *, replace: bool = False
+    source: Store,
+    target: Store,
+    progress: Progress = lambda *_: None,
+    *,
+    replace: bool = False,
+    way_out: str = "Choose an empty one.",
 ) -> Moved:
     """Copy every row into a target whose tables are there and empty, or are emptied first.
 
@@ -68,25 +73,28 @@ def copy(
     """
     done: list[Moved] = []
 
+    def fill(reading: Tx, writing: Tx) -> Moved:
+        there = counts(writing)
+        if any(there.values()) and not replace:
+            held = ", ".join(f"{rows} in {name}" for name, rows in there.items() if rows)
+            words = f"The store {target.name} is not empty, it has rows: {held}. {way_out}"
+            raise Failure(Kind.conflict, words)
+        return _fill(reading, writing, target, progress)
+
     def read(reading: Tx) -> Moved:
         # A connection that is lost at the very end has this run again; the target has it all already.
         if not done:
             reading.all(_PATIENT)
-            done.append(target.write_now(lambda writing: _fill(reading, writing, target, progress, replace)))
+            done.append(target.write_now(lambda writing: fill(reading, writing)))
         return done[0]
 
     return source.read_now(read)
 
 
-def _fill(reading: Tx, writing: Tx, target: Store, progress: Progress, replace: bool) -> Moved:
-    there = counts(writing)
-    if any(there.values()):
-        if not replace:
-            held = ", ".join(f"{rows} in {name}" for name, rows in there.items() if rows)
-            words = f"The store {target.name} is not empty: {held} rows. Choose an empty one."
-            raise Failure(Kind.conflict, words)
-        for name in tables():
-            writing.run(Statement.of(f"DELETE FROM {name}"))  # noqa: S608
+def _fill(reading: Tx, writing: Tx, target: Store, progress: Progress) -> Moved:
+    """Copy every row, in place of those that are there."""
+    for name in tables():
+        writing.run(Statement.of(f"DELETE FROM {name}"))  # noqa: S608
     expected = counts(reading)
     total, so_far = sum(expected.values()), 0
     for name in tables():

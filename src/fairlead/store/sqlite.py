@@ -306,6 +306,9 @@ class SqliteStore(Store):
         return True
 
     def _told(self, error: BaseException) -> BaseException:
+        if isinstance(error, UnicodeEncodeError):
+            words = f"The store {self.name} cannot keep a value: a text holds half a character (a lone surrogate)."
+            return StoreFailure(Kind.invalid_input, f"{words} Correct the value.", cause=error)
         return told(error, self.name, self.patience) if isinstance(error, sqlite3.Error) else error
 
 

@@ -68,9 +68,13 @@ def backup(store: Store, file: Path, progress: Progress = lambda *_: None, *, re
     Raises:
         Failure: there is something of that name, or it cannot be written.
     """
+    if os.path.exists(file) and not os.path.isfile(
+        file
+    ):  # a folder, or a device, which is not to be replaced
+        raise Failure(Kind.invalid_input, f"{str(file)!r} is there and is no file. Choose another name.")
     if os.path.lexists(file) and not replace:
         raise Failure(Kind.conflict, f"{str(file)!r} is there already. Choose another name, or add --force.")
-    if isinstance(store, SqliteStore) and file.exists() and os.path.samefile(file, store.file):
+    if isinstance(store, SqliteStore) and os.path.exists(file) and os.path.samefile(file, store.file):
         raise Failure(Kind.invalid_input, f"{str(file)!r} is the store itself. Choose another name.")
     with _beside(file) as made:
         if isinstance(store, SqliteStore):
@@ -99,15 +103,19 @@ def restore(
     with _beside(_near(target)) as copied:
         _check(file)
         # By the database and not as a file: what was written last may stand beside it, in its log.
-        with (
-            contextlib.closing(_read_only(file)) as given,
-            contextlib.closing(sqlite3.connect(copied)) as made,
-        ):
-            given.backup(made)
+        try:
+            with (
+                contextlib.closing(_read_only(file)) as given,
+                contextlib.closing(sqlite3.connect(copied)) as made,
+            ):
+                given.backup(made)
+        except sqlite3.Error as exc:
+            raise told(exc, str(copied)) from exc
         with _opened(copied) as source:
             migrate(source, time.time())
             with _sound(target, replace) as store:
-                return copy(source, store, progress, replace=replace)
+                way_out = "Add --force to replace them, or choose an empty one."
+                return copy(source, store, progress, replace=replace, way_out=way_out)
 
 
 @contextlib.contextmanager
@@ -139,11 +147,17 @@ def _check(file: Path) -> None:
         raise Failure(Kind.invalid_input, words)
     with contextlib.closing(_read_only(file)) as connection:
         try:
-            connection.execute("SELECT max(number) FROM migrations")
+            (newest,) = connection.execute("SELECT max(number) FROM migrations").fetchone()
         except sqlite3.Error:
             raise Failure(
                 Kind.invalid_input, f"{str(file)!r} is a database, but no backup of a store."
             ) from None
+    known = migrations()[-1].number
+    if newest is not None and newest > known:
+        words = f"{str(file)!r} has tables of version {newest}; this Fairlead knows {known}. Nothing was changed. "
+        raise Failure(
+            Kind.misconfigured, f"{words}Restore it with the Fairlead that wrote it, or update this one."
+        )
 
 
 def _read_only(file: Path) -> sqlite3.Connection:
@@ -207,15 +221,19 @@ def _beside(file: Path) -> Iterator[Path]:
 
 
 def _placed(made: Path, file: Path) -> None:
-    with made.open("rb") as opened:
-        os.fsync(opened.fileno())
-    os.replace(made, file)
-    if os.name == "posix":
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    try:
+        with made.open("rb") as opened:
+            os.fsync(opened.fileno())
+        os.replace(made, file)
+        if os.name == "posix":
+            folder = os.open(file.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as exc:
+        words = f"{str(file)!r} cannot be written: {exc.strerror}. Choose another name."
+        raise Failure(Kind.misconfigured, words, cause=exc) from exc
 
 
 def _near(target: Store | Path | str) -> Path:

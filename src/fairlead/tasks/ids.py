@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import Final
 
 from fairlead.failures import Failure, Kind
 from fairlead.runtime.clock import random_id
+
+_FIRST: Final = "00000000-0000-0000-0000-000000000000"
+_LAST: Final = _FIRST.replace("0", "f")
+_ID: Final = re.compile(_FIRST.replace("0", "[0-9a-f]"))
 
 
 def task_id(now: float) -> str:
@@ -31,6 +37,15 @@ def valid_id(id: str) -> str:
         return str(uuid.UUID(id))
     except (ValueError, AttributeError, TypeError):
         raise Failure(Kind.invalid_input, "A task's id must be a UUID.", field="id") from None
+
+
+def ids_from(beginning: str) -> tuple[str, str] | None:
+    """The first and the last id that begin with this; None where no id does.
+
+    They are whole, and differ in digits alone: databases order other characters by the customs of a language.
+    """
+    first, last = (beginning + end[len(beginning) :] for end in (_FIRST, _LAST))
+    return (first, last) if _ID.fullmatch(first) else None
 
 
 @lru_cache(maxsize=2)

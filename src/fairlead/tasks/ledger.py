@@ -76,6 +76,12 @@ def find(tx: Tx, id: str) -> Task | None:
     return None if row is None else Task.of(row)
 
 
+def find_locked(tx: Tx, id: str) -> Task | None:
+    """The same, and nobody else moves it before this transaction ends."""
+    row = tx.one(SQL.by_id_locked, id=id)
+    return None if row is None else Task.of(row)
+
+
 def submit(tx: Tx, row: dict[str, Any], now: float) -> Task | None:
     """Enter a task; None where its id or key is there already, which is left as it is."""
     _enters(tx, row, now)
@@ -337,10 +343,9 @@ def hand_back(tx: Tx, held: Held, now: float) -> None:
 
 def resume(tx: Tx, id: str, answer: Any, now: float, grant: bool = False) -> Task | None:
     """Let a paused task go on with an answer; None if it is not paused."""
-    row = tx.one(SQL.by_id_locked, id=id)
-    if row is None:
+    task = find_locked(tx, id)
+    if task is None:
         return None
-    task = Task.of(row)
     moved = tx.one(SQL.resume, id=id, answers=dumps([*task.answers, answer]), now=now)
     if moved is None:
         return None
@@ -372,10 +377,9 @@ def _cut_below(tx: Tx, id: str, state: State, reason: str | None, now: float) ->
 
 
 def _cut_one(tx: Tx, id: str, state: State, reason: str | None, now: float) -> bool:
-    row = tx.one(SQL.by_id_locked, id=id)
-    if row is None:
+    task = find_locked(tx, id)
+    if task is None:
         return False
-    task = Task.of(row)
     moved = tx.one(SQL.cut, id=id, state=state.value, reason=reason, now=now)
     if moved is None:
         return False

@@ -5,8 +5,9 @@ task there is, so that priorities and slots hold as they do without NATS. It is 
 ended, kept alive meanwhile, and given to another worker when its holder is heard of no more. The rows that are
 ready are the outbox: a reconciler counts both and makes up for messages that were never sent.
 
-Events: what stays is a row. Deltas are messages, by task, and never touch the database. A row says after which
-message it comes, a message after which row, so that a reader puts them together as they were said.
+Events: what stays is a row. Deltas are messages, by task, and never touch the database, but for one that is larger
+than a message may be. A row says after which message it comes, a message after which row, so that a reader puts them
+together as they were said.
 
 Signals: what is told in a transaction goes to all processes as a plain message.
 """
@@ -62,6 +63,8 @@ _IDENTITY: Final = Statement.of(
     "SELECT system_identifier, current_database(), current_schema() FROM pg_control_system()",
 )
 _READERS: Final = 32
+#: Bytes that are set aside for what goes before a message.
+_HEADERS: Final = 1024
 
 
 class NatsBus:
@@ -169,6 +172,11 @@ class NatsBus:
 
     def call_now(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def largest(self) -> int:
+        """Bytes of a message that the server takes, with room for its headers."""
+        return self._client.max_payload - _HEADERS
 
     def work_subject(self, queue: str) -> str:
         return f"fairlead.work.{self.scope}.{_token(queue)}"

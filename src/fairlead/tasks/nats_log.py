@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from fairlead.tasks.nats import NatsBus
+
+#: Deltas with their offsets and times.
+Numbered = list[tuple[int, float, Mapping[str, Any]]]
 
 #: The stream of deltas.
 EVENTS: Final = "FAIRLEAD_EVENTS"
@@ -51,9 +54,10 @@ class NatsLog:
         self._floor = latest
         self._after: int | None = None
         self._count = 0
-        #: What is being written, and the message with its deltas as long as it is not known to be kept.
+        #: What is being written: the messages with its deltas that are not known to be kept, and what stays.
         self._batch: Sequence[Said] = ()
-        self._message: tuple[bytes, str] | None = None
+        self._messages: deque[tuple[bytes, str]] = deque()
+        self._stays: list[Said] = []
 
     async def write(self, said: Sequence[Said]) -> None:
         stays = await self._passed(said)
@@ -69,25 +73,42 @@ class NatsLog:
     async def _passed(self, said: Sequence[Said]) -> list[Said]:
         """Send the deltas; gives what stays. What is tried again is not sent again."""
         if said is not self._batch:
-            deltas = [each for each in said if each[0] == "delta"]
-            if deltas:
-                self._message = await self._numbered(deltas), os.urandom(9).hex()
+            await self._divide(said)
             self._batch = said
-        if self._message is not None:
-            message, name = self._message
+        while self._messages:
+            message, name = self._messages[0]
             await self._bus.call(self._bus.publish(self._subject, message, name=name))
-            self._message = None
+            self._messages.popleft()
             self._after = self._next - 1
-        return [each for each in said if each[0] != "delta"]
+        return self._stays
 
-    async def _numbered(self, deltas: Sequence[Said]) -> bytes:
+    async def _divide(self, said: Sequence[Said]) -> None:
+        """Deltas are to be sent. A server that would not take one of them leaves all of this to the database."""
+        deltas = [each for each in said if each[0] == "delta"]
+        messages = self._spelled(await self._numbered(deltas), self._count + 1) if deltas else []
+        if any(len(message) > self._bus.largest for message in messages):
+            self._stays = list(said)
+            return
+        self._count += len(messages)
+        self._messages.extend((message, os.urandom(9).hex()) for message in messages)
+        self._stays = [each for each in said if each[0] != "delta"]
+
+    async def _numbered(self, deltas: Sequence[Said]) -> Numbered:
         if self._next + len(deltas) - 1 > self._last:
             await self._append([], len(deltas))
-        numbered = [[self._next + at, time, data] for at, (_, time, data) in enumerate(deltas)]
+        first = self._next
         self._next += len(deltas)
-        self._count += 1
-        place = {"floor": self._floor, "run": self._held.run, "count": self._count}
-        return encode({**place, "deltas": numbered})
+        return [(first + at, time, data) for at, (_, time, data) in enumerate(deltas)]
+
+    def _spelled(self, deltas: Numbered, count: int) -> list[bytes]:
+        """Deltas as messages that the server takes, as few as can be; one that is too long by itself stays so."""
+        place = {"floor": self._floor, "run": self._held.run, "count": count}
+        message = encode({**place, "deltas": deltas})
+        half = len(deltas) // 2
+        if len(message) <= self._bus.largest or not half:
+            return [message]
+        first = self._spelled(deltas[:half], count)
+        return [*first, *self._spelled(deltas[half:], count + len(first))]
 
     async def _append(self, said: Sequence[Said], needed: int = 0) -> None:
         name = os.urandom(8).hex()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps
@@ -32,7 +33,7 @@ _USUAL: Final = TaskRetry()
 
 
 def spelled(action: Action[..., Any], given: TaskRetry | int | None) -> str:
-    """What is kept with a task of it. Raises Failure for kinds that nobody knows."""
+    """What is kept with a task of it. Raises Failure for kinds and numbers that make no sense."""
     policy = _USUAL if given is None else given if isinstance(given, TaskRetry) else TaskRetry(given)
     if policy.kinds is not None:
         policy = policy._replace(kinds=tuple(policy.kinds))
@@ -50,5 +51,14 @@ def _spelled(policy: TaskRetry, twice: bool) -> str:
         raise Failure(
             Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}."
         ) from None
-    told = {"retries": policy.retries, "delay": policy.delay, "max_delay": policy.max_delay, "kinds": names}
+    numbers: dict[str, Any] = {
+        "retries": policy.retries,
+        "delay": policy.delay,
+        "max_delay": policy.max_delay,
+    }
+    for name, number in numbers.items():
+        if not isinstance(number, int if name == "retries" else int | float) or not 0 <= number < inf:
+            what = "a whole number" if name == "retries" else "seconds"
+            raise Failure(Kind.invalid_input, f"retry: {name} must be {what}, 0 or more.", field="retry")
+    told = {**numbers, "kinds": names}
     return dumps(told if policy.lost is None else {**told, "lost": policy.lost})

@@ -161,7 +161,14 @@ class Run:
         if self.fenced:
             raise Fenced
         left, self._said = self._said, []
-        return await self._log.rest(left)
+        while True:
+            try:
+                return await self._log.rest(left)
+            except Failure as failure:
+                # What the run has done is done: its last words wait for whoever keeps them, and it is not run again.
+                if failure.kind is not Kind.unavailable:
+                    raise
+                await asyncio.sleep(_AGAIN)
 
     def close(self) -> None:
         """Begin to write no more."""

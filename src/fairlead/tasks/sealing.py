@@ -69,6 +69,13 @@ class Sealing:
                 return inputs
             raise
 
+    async def again(self, action: Action[..., Any] | None, kept: str, id: str, new: str) -> str:
+        """An input that is kept, as it is kept for another task: sealed if it was, also where the action is unknown."""
+        given = await self.opened(kept, id)
+        if given is kept:
+            return given if action is None else await self.sealed(action, given, new)
+        return await asyncio.to_thread(lambda: self._key().seal(given.encode(), _about(new)))
+
     async def opened(self, kept: str, id: str) -> str:
         """An input as it was given."""
         if not kept.startswith(_MARK):

@@ -301,10 +301,12 @@ UPDATE tasks SET oldest = :upto WHERE id = :id AND oldest < :upto
 SELECT size FROM task_slots WHERE name = :name
 
 -- by_prefix
-SELECT * FROM tasks WHERE id >= :first AND id < :last AND queue = :queue ORDER BY id LIMIT :size
+SELECT * FROM tasks WHERE id >= :first AND id <= :last AND queue = :queue AND caller = coalesce(:caller, caller)
+ORDER BY id LIMIT :size
 
 -- by_prefix (sqlite)
-SELECT * FROM tasks WHERE id >= :first AND id < :last AND +queue = :queue ORDER BY id LIMIT :size
+SELECT * FROM tasks WHERE id >= :first AND id <= :last AND +queue = :queue AND caller = coalesce(:caller, caller)
+ORDER BY id LIMIT :size
 
 -- ready_since
 SELECT count(*) FROM (

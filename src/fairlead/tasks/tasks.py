@@ -18,14 +18,15 @@ from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
 from fairlead.runtime.context import shown
+from fairlead.runtime.identity import LONGEST_KEY, shortened
 from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
-from fairlead.store.store import Work
+from fairlead.store.store import Work, writable
 from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
-from fairlead.tasks.ids import task_id, task_ids, valid_id
+from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
 from fairlead.tasks.records import Event, Task, whose
 from fairlead.tasks.retrying import TaskRetry
@@ -122,7 +123,10 @@ class Tasks:
         row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
         row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
-            row |= {"key": key, "request": hashlib.sha256(request or checked.request).hexdigest()}
+            row |= {
+                "key": _name("key", key),
+                "request": hashlib.sha256(request or checked.request).hexdigest(),
+            }
         work: Work[Task] = partial(self._enter, row, now, rate, also)
         beside = also if isinstance(also, ledger.Written) and id is None else None
         alone = key is None and rate is None and parent is None and slot is None and also is beside
@@ -186,10 +190,13 @@ class Tasks:
 
     async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
         """Tasks whose ids begin with this."""
-        at = {"first": prefix, "last": f"{prefix}~", "queue": self.queue, "size": limit}
-        rows = await self.store.read(lambda tx: tx.all(SQL.by_prefix, **at))
-        found = [Task.of(row) for row in rows]
-        return [task for task in found if caller is None or task.caller == whose(caller)]
+        ends = ids_from(prefix)
+        if ends is None:
+            return []
+        at = {"first": ends[0], "last": ends[1], "queue": self.queue, "size": limit}
+        whom = None if caller is None else whose(caller)
+        rows = await self.store.read(lambda tx: tx.all(SQL.by_prefix, **at, caller=whom))
+        return [Task.of(row) for row in rows]
 
     async def list(
         self,
@@ -243,7 +250,7 @@ class Tasks:
 
         def work(tx: Tx) -> Task:
             self._own(ledger.find(tx, id), id, caller)
-            ledger.cut(tx, id, State.canceled, reason or "canceled", self._wall())
+            ledger.cut(tx, id, State.canceled, writable(reason or "canceled"), self._wall())
             return self._own(ledger.find(tx, id), id, caller)
 
         return await self.store.write(work)
@@ -278,10 +285,7 @@ class Tasks:
             raise Failure(
                 Kind.conflict, f"Task {id} is {task.state.value}: only one that has ended can be retried."
             )
-        input = task.sealed_input
-        action = self.app.get(task.action)
-        if action is not None:
-            input = await self._sealing.sealed(action, await self._sealing.opened(input, id), new)
+        input = await self._sealing.again(self.app.get(task.action), task.sealed_input, id, new)
 
         def work(tx: Tx) -> Task:
             metadata = dumps({**task.metadata, "retryOf": id})
@@ -407,7 +411,8 @@ class Tasks:
         return task
 
     def _belongs(self, tx: Tx, parent: str) -> None:
-        task = ledger.find(tx, parent)
+        # Who ends it meanwhile waits, and finds the child; or has ended it, and no child is taken.
+        task = ledger.find_locked(tx, parent)
         if task is None or task.queue != self.queue:
             raise Failure(Kind.not_found, f"There is no task {parent} that this one could belong to.")
         if task.state.final:
@@ -494,18 +499,35 @@ def _options(
         "deadline": None if deadline is None else now + deadline,
         "priority": priority,
         "created": now,
-        "title": title,
+        "title": None if title is None else writable(title),
         "metadata": _text(dict(metadata or {})),
         "parent": parent,
-        "slot": slot,
+        "slot": _name("slot", slot),
         "slots": slots,
         "max_attempts": max_attempts,
     }
 
 
+def _name(field: str, given: str | None) -> str | None:
+    """A key or a slot as every database can keep and find it: what is long, as a digest.
+
+    Raises:
+        Failure: it has characters that cannot be kept.
+    """
+    if given is None:
+        return None
+    if writable(given) != given:
+        words = f"{field} must be a text of whole characters, and without NUL."
+        raise Failure(Kind.invalid_input, words, field=field)
+    return given if len(given) <= LONGEST_KEY else shortened(given)
+
+
 def _limited(tx: Tx, rate: Rate, now: float) -> None:
     from fairlead.store.rates import window
 
+    if rate.limit < 1 or not rate.per > 0:
+        words = "rate must allow at least 1 submit, in more than 0 seconds."
+        raise Failure(Kind.invalid_input, words, field="rate")
     wait = window(tx, f"submit:{rate.key}", rate.limit, rate.per, now)
     if wait > 0:
         raise Failure(

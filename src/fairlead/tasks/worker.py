@@ -220,7 +220,10 @@ class Worker:
         CURRENT.set(run)
         self._tell("started", task)
         try:
-            async with asyncio.timeout(None if task.deadline is None else task.deadline - self._wall()):
+            left = None if task.deadline is None else task.deadline - self._wall()
+            if left is not None and left <= 0:  # a timeout that is over lets the first steps be done
+                raise TimeoutError
+            async with asyncio.timeout(left):
                 envelope = await self._call(run)
             said = await run.settled()
             again = await self._settle(run, envelope, said)
