@@ -30,6 +30,7 @@ def _diff(program: Program, arguments: list[str]) -> int:
     cwd = Path(options.values.get("--cwd", "."))
     if not cwd.is_dir():
         raise wrong_option("--cwd", "there is no such folder")
+    program.work_in(cwd)
 
     def target() -> str | None:
         # An app's own program compares that app, whatever else is in its folder.
