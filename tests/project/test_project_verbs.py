@@ -111,6 +111,13 @@ def test_diff_takes_the_code_of_a_revision_from_it_and_not_from_the_folder(run: 
     assert json.loads(done.stdout)["summary"] == {"breaking": 1, "warnings": 0, "info": 1}
 
 
+def test_what_git_cannot_read_is_not_taken_for_a_folder_without_commits(run: Run, project: Path) -> None:
+    (project / ".git").write_text("gitdir: /nowhere")
+    done = run("diff")
+    assert done.returncode == 1
+    assert "/nowhere" in done.stderr
+
+
 def test_an_apps_own_program_is_compared_with_itself(project: Path) -> None:
     (project / "hut.py").write_text(HUT)
     commit(project)

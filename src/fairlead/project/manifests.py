@@ -124,7 +124,18 @@ def _git(cwd: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError as exc:
         raise Failure(Kind.misconfigured, "Comparing revisions needs git, which is not installed.") from exc
-    return done.stdout.strip() if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout.strip()
+    # What is not there it is quiet about. Its words are in the language of the person who reads them.
+    said = done.stderr.strip()
+    if said and _git_folder(cwd):
+        raise Failure(Kind.misconfigured, f"git cannot read the commits of this folder: {said}")
+    return None
+
+
+def _git_folder(cwd: Path) -> bool:
+    here = Path(os.path.realpath(cwd))
+    return any((each / ".git").exists() for each in (here, *here.parents))
 
 
 def _installed(name: str) -> Any:
