@@ -187,10 +187,19 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """A function's type hints, as far as they can be read."""
     target = _unwrap(function)
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        return typing.get_type_hints(target, include_extras=True, localns=_names_around(target))
     except (NameError, TypeError, AttributeError):
         # A name that only a type checker sees: Signature reports it if it is part of the input.
         return dict(getattr(target, "__annotations__", {}))
+
+
+def _names_around(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """What a function that is written inside another one sees of it."""
+    if "<locals>" not in getattr(function, "__qualname__", ""):
+        return None
+    from fairlead.schema.hints import names_around
+
+    return names_around(function, getattr(function, "__globals__", {}))
 
 
 def _unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,6 +235,7 @@ def _model_hint(
     parameter = parameters[others[0]]
     hint = hints.get(parameter.name)
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    bare = typing.get_origin(bare) or bare  # a generic model, such as Page[int]
     if parameter.default is not inspect.Parameter.empty or not isinstance(bare, type):
         return None
     marks = (
