@@ -250,6 +250,8 @@ class Program:
         asked = "-h" in arguments or "--help" in arguments
         if asked and not BUILTINS[name].command.helps:
             return self.help_for(name)
+        if "--json" in arguments:
+            self.form = "json"  # also of a refusal
         try:
             return BUILTINS[name].run(self, arguments)
         except Failure as failure:
