@@ -243,7 +243,7 @@ def test_a_build_refuses_files_of_another_app(project: Path) -> None:
 def test_publishing_is_a_dry_run_unless_told_otherwise(run: Fairlead) -> None:
     published = told(run, "publish")
     assert published["published"] == "dry-run"
-    assert "PASSED" in published["stdout"]
+    assert published["stdout"].rstrip().endswith(": PASSED")
     assert published["packageFile"].endswith("tea_shop_fairlead-1.2.0-py3-none-any.whl")
 
 
