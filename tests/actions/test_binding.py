@@ -534,3 +534,19 @@ async def test_types_that_stand_in_a_function_may_be_named_in_text() -> None:
     assert served is not None
     assert served.output is not None
     assert served.output.json_schema["items"]["required"] == ["dish"]
+
+
+def test_a_plain_function_that_is_declared_as_a_stream_is_told_how_to_be_one() -> None:
+    async def count() -> AsyncIterator[int]:
+        yield 1
+
+    @functools.wraps(count)
+    def timed() -> Any:
+        return count()
+
+    def listed() -> Iterator[int]:
+        return iter([1])
+
+    for function in (timed, listed):
+        with pytest.raises(DefinitionError, match="A decorator around a generator has to be one"):
+            App("x").add(function, name="it", description="It.")

@@ -30,6 +30,13 @@ _STREAMS = (
     collections.abc.Iterator,
     collections.abc.Iterable,
 )
+#: A function that returns one of these gives nothing that could be told as a whole.
+_ONLY_STREAMS = (
+    collections.abc.AsyncGenerator,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+    collections.abc.Iterator,
+)
 _CONTEXT_NAMES = ("ctx", "context")
 
 T = TypeVar("T")
@@ -353,7 +360,7 @@ def _output(style: Style, output: Any, hint: Any, module: str | None) -> tuple[M
     """How to compile the whole result and one chunk (streams only); None where nothing is declared."""
     if style in ("async", "sync"):
         declared = output if output is not None else hint
-        return None if declared in (None, Any) else lambda: schema_of(declared, module), None
+        return None if declared in (None, Any) else lambda: _result(declared, module), None
     item = output
     if item is None and typing.get_origin(hint) in _STREAMS:
         item = typing.get_args(hint)[0]
@@ -361,3 +368,13 @@ def _output(style: Style, output: Any, hint: Any, module: str | None) -> tuple[M
         return None, None
     listed = {"type": "array", "items": item} if isinstance(item, Mapping) else s.array(item)
     return lambda: schema_of(listed, module), lambda: schema_of(item, module)
+
+
+def _result(declared: Any, module: str | None) -> Schema:
+    """The schema of what a function that is no generator returns."""
+    if (typing.get_origin(declared) or declared) in _ONLY_STREAMS:
+        raise TypeError(
+            "it is that of a generator, and the function is none: yield the items, or return a list of them. "
+            "A decorator around a generator has to be one, too."
+        )
+    return schema_of(declared, module)
