@@ -1,9 +1,10 @@
 """How a call reaches a function: parameters, one model, the context wherever it stands, and every kind of callable."""
 
 import functools
+import typing
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import attrs
 import msgspec
@@ -464,3 +465,88 @@ async def test_a_default_that_can_be_changed_is_new_for_each_call() -> None:
     app = App("x", actions=[Action(keep)])
     assert [(await app.invoke("keep")).data for _ in range(3)] == [[1, 1, 2]] * 3
     assert (await app.invoke("keep", {"items": [5], "size": 2})).data == [5, 2, 2, 2]
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Crate(Generic[T]):
+    item: T
+
+
+@attrs.define
+class Sack(Generic[T]):
+    item: T
+
+
+class Jar(msgspec.Struct, Generic[T]):
+    item: T
+
+
+class Tin(typing.TypedDict, Generic[T]):
+    item: T
+    spare: typing.NotRequired[list["Tin[T]"]]
+
+
+@dataclass
+class Shelf(Generic[T]):
+    item: T
+    tins: list[Tin[T]]
+
+
+@pytest.mark.parametrize("model", [Crate, Sack, Jar, Tin])
+async def test_one_parameter_that_is_a_generic_model_is_the_input(model: Any) -> None:
+    def take(it: Any) -> Any:
+        return it["item"] if isinstance(it, dict) else it.item
+
+    take.__annotations__ = {"it": model[int]}
+    assert await call(take, {"item": 3}, preflight="strict") == 3
+    assert await code(take, {"item": "x"}) == "VALIDATION_ERROR"
+
+
+async def test_a_generic_model_inside_another_takes_its_types() -> None:
+    def count(it: Shelf[int]) -> int:
+        return it.item + it.tins[0]["spare"][0]["item"]
+
+    tin = {"item": 1, "spare": [{"item": 2}]}
+    assert await call(count, {"item": 3, "tins": [tin]}) == 5
+    assert (
+        await code(count, {"item": 3, "tins": [{"item": 1, "spare": [{"item": "x"}]}]}) == "VALIDATION_ERROR"
+    )
+
+
+async def test_types_that_stand_in_a_function_may_be_named_in_text() -> None:
+    @dataclass
+    class Order:
+        dish: str
+
+    def place(order: "Order") -> "Order":
+        return order
+
+    def serve_up(count: int) -> "Iterator[Order]":
+        yield from [Order("soup")] * count
+
+    app = App("x")
+    app.add({"place": place, "serve_up": serve_up}, description="Serve people.")
+    assert (await app.invoke("place", {"dish": "soup"})).data == {"dish": "soup"}
+    served = app.get("serve_up")
+    assert served is not None
+    assert served.output is not None
+    assert served.output.json_schema["items"]["required"] == ["dish"]
+
+
+def test_a_plain_function_that_is_declared_as_a_stream_is_told_how_to_be_one() -> None:
+    async def count() -> AsyncIterator[int]:
+        yield 1
+
+    @functools.wraps(count)
+    def timed() -> Any:
+        return count()
+
+    def listed() -> Iterator[int]:
+        return iter([1])
+
+    for function in (timed, listed):
+        with pytest.raises(DefinitionError, match="A decorator around a generator has to be one"):
+            App("x").add(function, name="it", description="It.")

@@ -86,6 +86,23 @@ async def test_versions_of_a_name_stand_side_by_side() -> None:
     assert [each.version for each in app.actions] == ["1.10.0"]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("2.0.0-rc.2", "2.0.0-rc.10"),
+        ("2.0.0-rc.1", "2"),
+        ("2.0.0-1", "2.0.0-alpha"),
+        ("2.0.0-beta", "2.0.0-beta.1"),
+    ],
+)
+def test_versions_before_a_release_are_told_apart_as_semver_does(older: str, newer: str) -> None:
+    for versions in ((older, newer), (newer, older)):
+        app = App("app")
+        for version in versions:
+            app.add(lambda: None, name="act", description="Act on a thing.", version=version)
+        assert [each.version for each in app.actions] == [newer]
+
+
 async def test_the_newest_version_answers_whichever_came_first() -> None:
     app = App("x")
     app.add(two, name="count", version="2.0.0")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import chdir
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from fairlead import App, Failure
 from fairlead.project.identity import slug_of
 
 Fairlead = Callable[..., subprocess.CompletedProcess[str]]
@@ -209,10 +211,39 @@ async def test_the_installed_wheel_runs_its_commands(
         assert answer.structured_content == {"result": 2}
 
 
+HUT = """
+from fairlead import App
+
+app = App("hut", description="Rest.")
+shed = App("shed", description="Keep tools.")
+"""
+
+
+def test_a_build_is_about_the_app_and_the_project_that_were_named(
+    run: Fairlead, project: Path, tmp_path: Path
+) -> None:
+    (project / "hut.py").write_text(HUT)
+    assert told(run, "build", "manifest", "--app-module", "hut")["name"] == "hut"
+    assert told(run, "build", "manifest", "--app-module", "hut", "--app-export", "shed")["name"] == "shed"
+    (tmp_path / "app.py").write_text(HUT)
+    built = run("build", "manifest", "--cwd", "shop", cwd=tmp_path)
+    assert json.loads(built.stdout)["name"] == "Tea Shop"
+    assert json.loads((project / "dist/fairlead/fairlead.manifest.json").read_text())["name"] == "Tea Shop"
+    (project / "old.json").write_text(run("manifest").stdout)
+    assert run("diff", "--cwd", "shop", "old.json", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.usefixtures("parts_are_warm")
+def test_a_build_refuses_files_of_another_app(project: Path) -> None:
+    with chdir(project), pytest.raises(Failure, match="not 'hut'"):
+        App("hut").build(targets=["manifest"])
+    assert not (project / "dist").exists()
+
+
 def test_publishing_is_a_dry_run_unless_told_otherwise(run: Fairlead) -> None:
     published = told(run, "publish")
     assert published["published"] == "dry-run"
-    assert "PASSED" in published["stdout"]
+    assert published["stdout"].rstrip().endswith(": PASSED")
     assert published["packageFile"].endswith("tea_shop_fairlead-1.2.0-py3-none-any.whl")
 
 

@@ -95,6 +95,13 @@ def test_a_key_file_that_others_can_read_is_mended(fresh: Path) -> None:
     assert keys.stat().st_mode & 0o777 == 0o600
 
 
+def test_what_cannot_be_mended_is_told_with_the_reason(fresh: Path) -> None:
+    (fresh / "fairlead-keys.json").symlink_to("/proc/self/status")  # whose mode nobody can change
+    told = doctor_project(fresh, fix=True)
+    assert (codes(told), told["fixed"]) == (["KEYS_TOO_OPEN"], [])
+    assert "could not be mended" in told["checks"][-1]["message"]
+
+
 def test_the_kind_follows_from_what_the_project_needs(fresh: Path) -> None:
     (fresh / "requirements.txt").write_text("fastapi\n")
     assert doctor_project(fresh)["kind"] == "fastapi"

@@ -438,3 +438,12 @@ def test_an_upload_that_is_refused_says_whose_settings_count(
     assert done.returncode == 5
     assert "TWINE_PASSWORD" in done.stderr
     assert "wrong-password" not in done.stdout + done.stderr
+
+
+def test_an_index_that_twine_does_not_know_is_named(
+    run: Fairlead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = run("publish", "--live", "--repository", "nowhere")
+    assert done.returncode == 5
+    assert "'nowhere' section" in done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +13,33 @@ import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+ROOT = Path(__file__).parents[2]
+HUT = '''
+from fairlead import App
+
+app = App("hut", description="Rest.")
+
+
+@app.action
+def sit() -> int:
+    """Sit down for a while."""
+    return 1
+
+
+if __name__ == "__main__":
+    app.cli()
+'''
+
 
 def git(folder: Path, *arguments: str) -> None:
     named = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     subprocess.run(["git", *named, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "init", "--quiet")
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "-m", "more")
 
 
 def test_lint_ends_with_one_only_for_errors(run: Run, project: Path) -> None:
@@ -52,9 +77,7 @@ def test_diff_compares_files(run: Run, project: Path) -> None:
 
 
 def test_diff_compares_with_a_revision(run: Run, project: Path) -> None:
-    git(project, "init", "--quiet")
-    git(project, "add", "-A")
-    git(project, "commit", "--quiet", "-m", "first")
+    commit(project)
     app = (project / "app.py").read_text()
     (project / "app.py").write_text(app.replace("def buy(", "def purchase("))
     changes = json.loads(run("diff").stdout)["changes"]
@@ -65,6 +88,49 @@ def test_diff_compares_with_a_revision(run: Run, project: Path) -> None:
     assert run("diff", "HEAD", "HEAD").returncode == 0
 
 
+def test_diff_takes_the_code_of_a_revision_from_it_and_not_from_the_folder(run: Run, project: Path) -> None:
+    commit(project)
+    app = (project / "app.py").read_text()
+    (project / "app.py").write_text(app.replace("def buy(", "def purchase("))
+    assert run("--app", str(project / "app.py"), "diff").returncode == 1
+    # The folder with the code is on Python's path, as it is where a project is installed in place.
+    (project / "src").mkdir()
+    (project / "src" / "hut.py").write_text(HUT)
+    (project / "fairlead.toml").write_text("app = 'hut:app'")
+    commit(project)
+    (project / "src" / "hut.py").write_text(HUT.replace("def sit(", "def stand("))
+    path = os.pathsep.join([str(project / "src"), str(ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "diff"],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["summary"] == {"breaking": 1, "warnings": 0, "info": 1}
+
+
+def test_what_git_cannot_read_is_not_taken_for_a_folder_without_commits(run: Run, project: Path) -> None:
+    (project / ".git").write_text("gitdir: /nowhere")
+    done = run("diff")
+    assert done.returncode == 1
+    assert "/nowhere" in done.stderr
+
+
+def test_an_apps_own_program_is_compared_with_itself(project: Path) -> None:
+    (project / "hut.py").write_text(HUT)
+    commit(project)
+    done = subprocess.run(
+        [sys.executable, "hut.py", "diff"],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        check=False,
+    )
+    assert json.loads(done.stdout)["changes"] == []
+
+
 def test_a_revision_with_links_out_of_it_can_be_compared(run: Run, project: Path) -> None:
     # It tells of actions only if the link to the app's own file is there, and the one away is not.
     (project / "app.py").rename(project / "real.py")
@@ -73,9 +139,7 @@ def test_a_revision_with_links_out_of_it_can_be_compared(run: Run, project: Path
         f"import os\nassert not os.path.lexists('away')\n{(project / 'real.py').read_text()}"
     )
     (project / "away").symlink_to("/etc/hostname")
-    git(project, "init", "--quiet")
-    git(project, "add", "-A")
-    git(project, "commit", "--quiet", "-m", "first")
+    commit(project)
     done = run("diff", "HEAD", "HEAD")
     assert done.returncode == 0, done.stderr
 

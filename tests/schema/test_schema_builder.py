@@ -252,3 +252,22 @@ def test_whole_numbers_stay_whole() -> None:
 
 def test_a_builder_compiles_to_the_schema_of_the_same_type() -> None:
     assert schema_of(s.array(s.number().int())).json_schema == schema_of(list[int]).json_schema
+
+
+@pytest.mark.parametrize(
+    ("make", "bound"),
+    [
+        (s.string().min, -1),
+        (s.string().max, "3"),
+        (s.string().max, 2.5),
+        (s.array(s.any()).min, True),
+        (s.array(s.any()).max, None),
+        (s.number().min, float("nan")),
+        (s.number().max, float("inf")),
+        (s.number().min, "1"),
+        (s.number().max, True),
+    ],
+)
+def test_a_bound_that_is_none_is_refused_where_it_is_written(make: Any, bound: Any) -> None:
+    with pytest.raises(TypeError, match="bounded by"):
+        make(bound)

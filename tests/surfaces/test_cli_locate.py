@@ -48,6 +48,19 @@ def test_app_names_a_module_or_a_file(cli: Cli, here: Path, form: str) -> None:
     assert cli(None, f"--app={target}", "whoami").json["data"] == "app"
 
 
+@pytest.mark.parametrize("form", ["{0}:app", "{1}/{0}.py"])
+def test_the_file_that_was_named_is_imported_wherever_its_folder_stands_on_the_path(
+    cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    name = module(here)
+    (here / "other").mkdir()
+    (here / "other" / f"{name}.py").write_text(
+        SOURCE.format(name="app").replace('App("app")', 'App("other")')
+    )
+    monkeypatch.setattr(sys, "path", [str(here / "other"), *sys.path, str(here)])
+    assert cli(None, "--app", form.format(name, here), "whoami").json["data"] == "app"
+
+
 def test_the_only_app_of_a_module_needs_no_name(cli: Cli, here: Path) -> None:
     assert cli(None, "--app", module(here, "board"), "whoami").json["data"] == "board"
 

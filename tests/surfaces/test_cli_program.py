@@ -302,6 +302,26 @@ def test_wrong_options_of_the_program_end_with_2(cli: Cli, argv: list[str]) -> N
     assert cli(shop(), *argv).code == 2
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["errors", "TIMEOT"],
+        ["lint", "--nope"],
+        ["diff", "nope.json"],
+        ["doctor", "--cwd", "/nowhere"],
+        ["keys", "list", "--nope"],
+        ["tools", "--nope"],
+        ["worker", "--lease", "0s"],
+        ["insights", "list", "--nope"],
+        ["store", "nope"],
+    ],
+)
+def test_a_command_that_was_asked_for_json_is_refused_in_json(cli: Cli, argv: list[str]) -> None:
+    ran = cli(shop(), *argv, "--json")
+    assert ran.code in (2, 4)
+    assert ran.json["error"]["code"] in ran.err
+
+
 def test_help_starts_without_what_it_does_not_need(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom fairlead.surfaces.cli import main\n"

@@ -1,6 +1,7 @@
 """The testing kit, as users of it see it."""
 
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -191,6 +192,15 @@ def test_the_plugin_gives_its_fixtures_to_any_project(pytester: pytest.Pytester)
     )
     done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-q")
     done.assert_outcomes(passed=2 + len(SURFACES))
+
+
+def test_a_surface_whose_callers_need_more_than_is_installed_is_skipped(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    pytester.makepyfile("def test_surface(every_surface): assert every_surface.name != 'client'")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio", "-q")
+    done.assert_outcomes(passed=len(SURFACES) - 1, skipped=1)
 
 
 def test_the_plugin_imports_nothing_of_ours_until_it_is_used(

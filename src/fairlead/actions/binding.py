@@ -30,6 +30,13 @@ _STREAMS = (
     collections.abc.Iterator,
     collections.abc.Iterable,
 )
+#: A function that returns one of these gives nothing that could be told as a whole.
+_ONLY_STREAMS = (
+    collections.abc.AsyncGenerator,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+    collections.abc.Iterator,
+)
 _CONTEXT_NAMES = ("ctx", "context")
 
 T = TypeVar("T")
@@ -187,10 +194,19 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """A function's type hints, as far as they can be read."""
     target = _unwrap(function)
     try:
-        return typing.get_type_hints(target, include_extras=True)
+        return typing.get_type_hints(target, include_extras=True, localns=_names_around(target))
     except (NameError, TypeError, AttributeError):
         # A name that only a type checker sees: Signature reports it if it is part of the input.
         return dict(getattr(target, "__annotations__", {}))
+
+
+def _names_around(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """What a function that is written inside another one sees of it."""
+    if "<locals>" not in getattr(function, "__qualname__", ""):
+        return None
+    from fairlead.schema.hints import names_around
+
+    return names_around(function, getattr(function, "__globals__", {}))
 
 
 def _unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,6 +242,7 @@ def _model_hint(
     parameter = parameters[others[0]]
     hint = hints.get(parameter.name)
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    bare = typing.get_origin(bare) or bare  # a generic model, such as Page[int]
     if parameter.default is not inspect.Parameter.empty or not isinstance(bare, type):
         return None
     marks = (
@@ -343,7 +360,7 @@ def _output(style: Style, output: Any, hint: Any, module: str | None) -> tuple[M
     """How to compile the whole result and one chunk (streams only); None where nothing is declared."""
     if style in ("async", "sync"):
         declared = output if output is not None else hint
-        return None if declared in (None, Any) else lambda: schema_of(declared, module), None
+        return None if declared in (None, Any) else lambda: _result(declared, module), None
     item = output
     if item is None and typing.get_origin(hint) in _STREAMS:
         item = typing.get_args(hint)[0]
@@ -351,3 +368,13 @@ def _output(style: Style, output: Any, hint: Any, module: str | None) -> tuple[M
         return None, None
     listed = {"type": "array", "items": item} if isinstance(item, Mapping) else s.array(item)
     return lambda: schema_of(listed, module), lambda: schema_of(item, module)
+
+
+def _result(declared: Any, module: str | None) -> Schema:
+    """The schema of what a function that is no generator returns."""
+    if (typing.get_origin(declared) or declared) in _ONLY_STREAMS:
+        raise TypeError(
+            "it is that of a generator, and the function is none: yield the items, or return a list of them. "
+            "A decorator around a generator has to be one, too."
+        )
+    return schema_of(declared, module)

@@ -128,10 +128,14 @@ def _check_bound(new: AnyAction) -> None:
         )
 
 
-def _order(version: str) -> tuple[tuple[int, ...], bool]:
-    """Sorts 1.10 above 1.9, and a release above its pre-releases."""
-    digits = re.split(r"[-+]", version, maxsplit=1)[0]
-    return tuple(int(part) for part in digits.split(".")), "-" not in version
+def _order(version: str) -> tuple[Any, ...]:
+    """Versions by age, as semver has it: 2.0.0-rc.2 is older than 2.0.0-rc.10, and that than 2.0.0, which 2 is, too."""
+    numbers, _, stage = version.partition("+")[0].partition("-")
+    whole = [int(part) for part in numbers.split(".")]
+    while whole and not whole[-1]:
+        whole.pop()
+    steps = [(0, int(step), "") if step.isdecimal() else (1, 0, step) for step in stage.split(".")]
+    return whole, not stage, steps
 
 
 class Group:

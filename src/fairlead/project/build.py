@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairlead.runtime import App
 
 OUT_DIR: Final = "dist/fairlead"
+_LONGEST_REASON: Final = 500
 
 
 def build_artifacts(
@@ -70,7 +71,7 @@ def publish_artifacts(
     command = ["check", "--strict"] if dry_run else ["upload", "--non-interactive"]
     chosen = ["--repository", repository] if repository and not dry_run else []
     done = subprocess.run(
-        [sys.executable, "-m", "twine", *command, *chosen, packaged["packageFile"]],
+        [sys.executable, "-m", "twine", "--no-color", *command, *chosen, packaged["packageFile"]],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -85,8 +86,8 @@ def publish_artifacts(
 
 
 def _not_taken(said: str, package: str, dry_run: bool) -> Failure:
-    lines = said.strip().splitlines()
-    why = lines[-1].strip().removesuffix(".") if lines else "no reason given"
+    # It breaks its words into lines as if for a terminal; the last of them is seldom the reason.
+    why = " ".join(said.split())[:_LONGEST_REASON].removesuffix(".") or "no reason given"
     if dry_run:
         return Failure(Kind.invalid_input, f"twine would not upload {package}: {why}.")
     way_out = "Who uploads and where to is twine's to know: TWINE_USERNAME and TWINE_PASSWORD, or .pypirc."

@@ -70,13 +70,19 @@ def doctor_project(
     project = _Project(Path(cwd).resolve(), target)
     checks = list(project.checks())
     fixed: list[str] = []
+    unmended: dict[str, str] = {}
     if fix:
         for check in [each for each in checks if each.fix is not None]:
             assert check.fix is not None
-            check.fix()
-            fixed.append(check.code)
+            try:
+                check.fix()
+                fixed.append(check.code)
+            except OSError as exc:
+                unmended[check.code] = f" It could not be mended: {exc.strerror}."
         project = _Project(project.cwd, target)
-        checks = list(project.checks())
+        checks = [
+            each._replace(message=each.message + unmended.get(each.code, "")) for each in project.checks()
+        ]
     warnings = [check for check in checks if check.level == "warning"]
     return {
         "ok": not warnings,

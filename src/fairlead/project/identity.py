@@ -99,6 +99,12 @@ def product_of(
     found = probe(cwd.resolve(), target, config.section("mcp").get("server"))
     if "failure" in found:
         raise Failure(Kind.invalid_input, found["failure"])
+    if found["name"] != app.name:
+        raise Failure(
+            Kind.invalid_input,
+            f"The app at {target} is {found['name']!r}, not {app.name!r}, whose files are wanted. "
+            "Name its own place: --app-module MODULE:NAME.",
+        )
     root = Path(found["root"])
     included = dict.fromkeys([*found["files"], *_included(cwd.resolve(), root, config)])
     _check_links(root, included)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from fairlead.failures import Failure, Kind
 #: How a wheel made by `fairlead package` says which app it has.
 APPS = "fairlead.apps"
 _INSTALLED = "installed:"
+#: Tells where the app is, if anybody says.
+Target = Callable[[], str | None]
 
 
-def manifest_of(source: str, cwd: Path, target: str | None) -> Any:
-    """The manifest that `source` names.
+def manifest_of(source: str, cwd: Path, target: Target) -> Any:
+    """The manifest that `source` names; of a revision, that of the app at the target.
 
     Raises:
         Failure: there is no such file, revision or package, or its app cannot be loaded.
@@ -35,7 +38,7 @@ def manifest_of(source: str, cwd: Path, target: str | None) -> Any:
         raise Failure(
             Kind.invalid_input, f"There is no manifest file {source!r}. `fairlead manifest > FILE` makes one."
         )
-    return _revision(source, cwd, target)
+    return _revision(source, cwd, target())
 
 
 def has_commits(cwd: Path) -> bool:
@@ -69,10 +72,15 @@ def _revision(revision: str, cwd: Path, target: str | None) -> Any:
                 Kind.invalid_input, f"git could not read {revision!r}: {archive.stderr.decode().strip()}"
             )
         _unpack(archive.stdout, folder)
-        inside = Path(folder, os.path.relpath(os.path.realpath(cwd), os.path.realpath(root)))
+        here = os.path.realpath(cwd)
+        inside = Path(folder, os.path.relpath(here, os.path.realpath(root)))
         if not inside.is_dir():
             raise Failure(Kind.invalid_input, f"This folder does not exist in {revision!r}.")
-        return _run(inside, target, f"in {revision}")
+        if target is not None and os.path.isabs(target):
+            target = os.path.relpath(os.path.realpath(target), here)
+        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        path = [os.path.abspath(each) for each in given if each]
+        return _run(inside, target, f"in {revision}", ("fairlead.project.revision", root, folder), path)
 
 
 def _unpack(archive: bytes, folder: str) -> None:
@@ -116,7 +124,18 @@ def _git(cwd: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError as exc:
         raise Failure(Kind.misconfigured, "Comparing revisions needs git, which is not installed.") from exc
-    return done.stdout.strip() if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout.strip()
+    # What is not there it is quiet about. Its words are in the language of the person who reads them.
+    said = done.stderr.strip()
+    if said and _git_folder(cwd):
+        raise Failure(Kind.misconfigured, f"git cannot read the commits of this folder: {said}")
+    return None
+
+
+def _git_folder(cwd: Path) -> bool:
+    here = Path(os.path.realpath(cwd))
+    return any((each / ".git").exists() for each in (here, *here.parents))
 
 
 def _installed(name: str) -> Any:
@@ -137,15 +156,19 @@ def _installed(name: str) -> Any:
         return _run(Path(folder), targets[0], f"of package {name}")
 
 
-def _run(folder: Path, target: str | None, whose: str) -> Any:
+def _run(
+    folder: Path,
+    target: str | None,
+    whose: str,
+    program: Sequence[str] = ("fairlead",),
+    path: Sequence[str] = (),
+) -> Any:
     chosen = ["--app", target] if target else []
-    environment = {
-        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "FAIRLEAD_APP")
-    }
+    environment = {key: value for key, value in os.environ.items() if key != "FAIRLEAD_APP"}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "fairlead", *chosen, "manifest"],
+        [sys.executable, "-P", "-m", *program, *chosen, "manifest"],
         cwd=folder,
-        env=environment,
+        env=environment | {"PYTHONPATH": os.pathsep.join(path)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

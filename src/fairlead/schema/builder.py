@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
 from enum import Enum as PythonEnum
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired, Self, Union
 
 if TYPE_CHECKING:
@@ -141,6 +142,21 @@ class Builder:
             raise TypeError(f"The default of s.{self.kind}() does not fit it. {error}") from error
 
 
+def _length(kind: str, length: object) -> int:
+    if isinstance(length, bool) or not isinstance(length, int) or length < 0:
+        raise TypeError(
+            f"The length of s.{kind}() is bounded by a whole number of at least 0, not {length!r}."
+        )
+    return length
+
+
+def _bound(value: object) -> int | float:
+    endless = isinstance(value, float) and not isfinite(value)
+    if endless or isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"s.number() is bounded by a finite number, not {value!r}.")
+    return value
+
+
 class String(Builder):
     kind = "string"
 
@@ -153,11 +169,11 @@ class String(Builder):
 
     def min(self, length: int) -> Self:
         """Require at least so many characters."""
-        return self._with(_min=length)
+        return self._with(_min=_length(self.kind, length))
 
     def max(self, length: int) -> Self:
         """Require at most so many characters."""
-        return self._with(_max=length)
+        return self._with(_max=_length(self.kind, length))
 
     def pattern(self, pattern: str | re.Pattern[str]) -> Self:
         """Require a match anywhere in the text; anchor it with ^ and $ to match the whole."""
@@ -198,11 +214,11 @@ class Number(Builder):
 
     def min(self, value: float) -> Self:
         """Require at least this value."""
-        return self._with(_min=value)
+        return self._with(_min=_bound(value))
 
     def max(self, value: float) -> Self:
         """Require at most this value."""
-        return self._with(_max=value)
+        return self._with(_max=_bound(value))
 
     def int(self) -> Self:
         """Require a whole number."""
@@ -253,11 +269,11 @@ class Array(Builder):
 
     def min(self, length: int) -> Self:
         """Require at least so many items."""
-        return self._with(_min=length)
+        return self._with(_min=_length(self.kind, length))
 
     def max(self, length: int) -> Self:
         """Require at most so many items."""
-        return self._with(_max=length)
+        return self._with(_max=_length(self.kind, length))
 
     def _bare(self) -> Any:
         from pydantic import Field

@@ -50,6 +50,9 @@ def _adapt(hint: Any, done: dict[Any, Any]) -> Any:
     adapted = tuple(
         _adapt(argument, done) if not isinstance(argument, list) else argument for argument in arguments
     )
+    generic = _adapt_class(origin, done, hint) if isinstance(origin, type) else hint
+    if generic is not hint:
+        return generic
     if all(new is old for new, old in zip(adapted, arguments, strict=True)):
         return hint
     if origin is types.UnionType:
@@ -59,40 +62,54 @@ def _adapt(hint: Any, done: dict[Any, Any]) -> Any:
     return origin[adapted]
 
 
-def _adapt_class(cls: type, done: dict[Any, Any]) -> Any:
-    if cls in done:
-        return done[cls]
+def _adapt_class(cls: type, done: dict[Any, Any], alias: Any = None) -> Any:
+    """A class, or for a generic one its alias with the types that stand for its parameters."""
+    whole = cls if alias is None else alias
+    if whole in done:
+        return done[whole]
     if _OLD_TYPED_DICT is not None and type(cls) is _OLD_TYPED_DICT:
-        return _adapt_typed_dict(cls, done)
+        return _adapt_typed_dict(cls, done, whole)
     if hasattr(cls, "__required_keys__"):
-        return _adapt_typed_dict(cls, done) if _needs_help(cls, done) else cls
+        return _adapt_typed_dict(cls, done, whole) if _needs_help(cls, done) else whole
     members = _members(cls)
     if members is None:
-        return cls
+        return whole
     if hasattr(cls, "__dataclass_fields__") and not _needs_help(cls, done):
-        return cls
-    return _adapt_record(cls, members, done)
+        return whole
+    return _adapt_record(cls, members, done, whole)
 
 
-def _adapt_typed_dict(cls: Any, done: dict[Any, Any]) -> Any:
+def _adapt_typed_dict(cls: Any, done: dict[Any, Any], whole: Any) -> Any:
     shell = _shell(cls.__name__, cls)
-    done[cls] = shell
-    shell.__annotations__ = {name: _adapt(hint, done) for name, hint in hints_of(cls).items()}
+    done[whole] = shell
+    shell.__annotations__ = {name: _adapt(_filled(hint, whole), done) for name, hint in hints_of(cls).items()}
     shell.__required_keys__ = cls.__required_keys__
     shell.__optional_keys__ = cls.__optional_keys__
     return shell
 
 
-def _adapt_record(cls: type, members: Callable[[], list[Member]], done: dict[Any, Any]) -> Any:
+def _adapt_record(cls: type, members: Callable[[], list[Member]], done: dict[Any, Any], whole: Any) -> Any:
     """A record is checked as a typed dict of its fields, then constructed."""
     shell = _shell(cls.__name__, cls)
-    done[cls] = Annotated[cls, Record(cls, shell)]
+    done[whole] = Annotated[cls, Record(cls, shell)]
     fields = members()
-    shell.__annotations__ = {each.name: _with_default(_adapt(each.hint, done), each) for each in fields}
+    shell.__annotations__ = {
+        each.name: _with_default(_adapt(_filled(each.hint, whole), done), each) for each in fields
+    }
     shell.__required_keys__ = frozenset(each.name for each in fields if each.required)
     shell.__optional_keys__ = frozenset(each.name for each in fields if not each.required)
     shell.__fairlead_members__ = fields
-    return done[cls]
+    return done[whole]
+
+
+def _filled(hint: Any, alias: Any) -> Any:
+    """The hint of a generic class's member, with the types that its alias has in place of parameters."""
+    parameters = getattr(typing.get_origin(alias), "__parameters__", ())
+    given = dict(zip(parameters, typing.get_args(alias), strict=False))
+    if isinstance(hint, typing.TypeVar):
+        return given.get(hint, hint)
+    inside = getattr(hint, "__parameters__", ()) if given and not isinstance(hint, type) else ()
+    return hint[tuple(given.get(each, each) for each in inside)] if inside else hint
 
 
 def _with_default(hint: Any, member: Member) -> Any:
@@ -236,7 +253,8 @@ def _needs_help(cls: type, done: dict[Any, Any]) -> bool:
         if isinstance(hint, Builder) or _is_foreign(hint):
             return True
         if not isinstance(hint, type) or isinstance(hint, types.GenericAlias):
-            waiting.extend(typing.get_args(hint))
+            if arguments := typing.get_args(hint):
+                waiting.extend((typing.get_origin(hint), *arguments))
         elif hint not in seen and (
             hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__required_keys__")
         ):

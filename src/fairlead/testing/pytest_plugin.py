@@ -5,6 +5,7 @@ Every pytest run of everyone who has Fairlead loads this: it imports nothing of 
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,4 +42,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     from fairlead.testing import SURFACES
 
-    metafunc.parametrize("every_surface", SURFACES, ids=[driver.name for driver in SURFACES], indirect=True)
+    surfaces = [pytest.param(driver, id=driver.name, marks=_unless_there(driver)) for driver in SURFACES]
+    metafunc.parametrize("every_surface", surfaces, indirect=True)
+
+
+def _unless_there(driver: SurfaceDriver) -> list[pytest.MarkDecorator]:
+    """Skip a surface that cannot be called from here."""
+    needed = getattr(driver, "needs", None)
+    if needed is None or find_spec(needed) is not None:
+        return []
+    return [pytest.mark.skip(reason=f"the surface {driver.name} needs {needed}, which is not installed")]

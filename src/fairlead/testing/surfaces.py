@@ -63,6 +63,8 @@ class Driver(NamedTuple):
 
     name: str
     send: Callable[[Request], Awaitable[Outcome]]
+    #: A package that the surface's callers have, and not every test has.
+    needs: str | None = None
 
     async def call(
         self,
@@ -256,7 +258,7 @@ SURFACES: list[SurfaceDriver] = [
     Driver("json", _json),
     Driver("cli", _cli),
     Driver("http", _http),
-    Driver("client", _client),
+    Driver("client", _client, needs="httpx"),
     Driver("mcp", _mcp),
     Driver("ai-sdk", _ai_sdk),
     Driver("dev", _dev),

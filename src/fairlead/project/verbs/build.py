@@ -93,14 +93,24 @@ def _common(program: Program, options: Options) -> dict[str, Any]:
     if not cwd.is_dir():
         raise wrong_option("--cwd", "there is no such folder")
     load_project_config(cwd)  # what is wrong with any of them is told before an app is missed
-    module = values.get("--app-module") or program.target
+    module = values.get("--app-module") or program.target or _own_place(program)
     export = values.get("--app-export")
     if export is not None:
         if module is None:
             raise Failure(Kind.invalid_input, "--app-export needs --app-module: it names an app in a module.")
         module = f"{module.rpartition(':')[0] or module}:{export}"
+    program.work_in(cwd)
+    if module is not None and not program.owned:
+        program.use(module)
     package = {key: values[flag] for flag, key in _PACKAGE.items() if flag in values}
     return {"out_dir": values.get("--out-dir"), "cwd": cwd, "app_module": module, "package": package}
+
+
+def _own_place(program: Program) -> str | None:
+    """Where the app of a program of its own is: another may be what is found in the folder."""
+    from fairlead.surfaces.cli.whereabouts import whereabouts
+
+    return whereabouts(program.the_app()) if program.owned else None
 
 
 _TARGETS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.failures import Failure, Kind
 from fairlead.project.diff import diff_manifests
-from fairlead.project.manifests import has_commits, manifest_of
+from fairlead.project.manifests import Target, has_commits, manifest_of
 from fairlead.surfaces.cli.command import Command, Options
 from fairlead.surfaces.cli.console import BOLD, CYAN, DIM, RED, YELLOW, harmless_line
 from fairlead.surfaces.cli.hints import wrong_option
@@ -30,8 +30,14 @@ def _diff(program: Program, arguments: list[str]) -> int:
     cwd = Path(options.values.get("--cwd", "."))
     if not cwd.is_dir():
         raise wrong_option("--cwd", "there is no such folder")
-    previous = _previous(named["--previous"], cwd, program.target)
-    following = manifest_of(named["--next"], cwd, program.target) if named["--next"] else _own(program)
+    program.work_in(cwd)
+
+    def target() -> str | None:
+        # An app's own program compares that app, whatever else is in its folder.
+        return program.import_target() if program.owned else program.target
+
+    previous = _previous(named["--previous"], cwd, target)
+    following = manifest_of(named["--next"], cwd, target) if named["--next"] else _own(program)
     diff = diff_manifests(previous, following)
     if "--json" in options.on or not program.console.out_tty:
         program.write_json(diff)
@@ -40,7 +46,7 @@ def _diff(program: Program, arguments: list[str]) -> int:
     return 0 if diff["ok"] else 1
 
 
-def _previous(source: str | None, cwd: Path, target: str | None) -> Any:
+def _previous(source: str | None, cwd: Path, target: Target) -> Any:
     if source is not None:
         return manifest_of(source, cwd, target)
     if not has_commits(cwd):

@@ -29,8 +29,6 @@ def _insights(program: Program, arguments: list[str]) -> int:
     options = Options(
         rest, ("--json",), ("--plugin", "--agent", "--level", "--since", "--limit", "--data"), words=20
     )
-    if "--json" in options.on:
-        program.form = "json"
     if verb == "list" and options.words:
         raise wrong_option("argument 2", "is one too many. Words are looked for by: insights search WORDS")
     if verb == "search" and not options.words:

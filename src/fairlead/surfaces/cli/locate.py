@@ -136,8 +136,8 @@ def _import(target: str, place: Place, directory: str) -> ModuleType:
         name, root = _module_name(os.path.realpath(os.path.join(directory, target)), place)
     elif not all(target.split(".")):
         raise _no_name(target, place, directory)
-    if root not in sys.path:
-        sys.path.insert(0, root)
+    if sys.path[:1] != [root]:
+        sys.path.insert(0, root)  # also where it comes later: another module there may have the same name
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:

@@ -32,8 +32,6 @@ class Verb(NamedTuple):
 def _models(program: Program, arguments: list[str]) -> int:
     if not arguments:
         return program.help_for("models")
-    if "--json" in arguments:
-        program.form = "json"
     from fairlead.agents.models.weights import Weights
 
     name, *rest = arguments

@@ -81,8 +81,6 @@ class Verb(NamedTuple):
 def _plugin(program: Program, arguments: list[str]) -> int:
     if not arguments:
         return program.help_for("plugin")
-    if "--json" in arguments:
-        program.form = "json"
     name, *rest = arguments
     verb = _VERBS.get(name)
     if verb is None:

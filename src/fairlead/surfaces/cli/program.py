@@ -70,6 +70,8 @@ class Program:
         #: Whether this is one app's own program, which looks for no other.
         self.owned = app is not None or home is not None
         self._given: str | None = None
+        #: Where an app is looked for, if not in the working directory.
+        self._folder: str | None = None
         #: Whether an app was looked for in vain.
         self._astray = False
         #: Whether the process is this program's, and nobody else's.
@@ -123,7 +125,7 @@ class Program:
         """
         if self._app is not None:
             return self._app
-        directory = _here()
+        directory = self._directory()
         place = self._place(directory)
         if place is None or (place.guessed and not guess):
             return None
@@ -165,7 +167,7 @@ class Program:
                     Kind.invalid_input, "Other processes cannot find the app: no module has it by a name."
                 )
             return home
-        place = self._place(_here())
+        place = self._place(self._directory())
         if place is None:
             raise locate.not_found()
         return place.target
@@ -178,6 +180,13 @@ class Program:
     def use(self, target: str) -> None:
         """Work with this app from here on."""
         self._given = target
+
+    def work_in(self, folder: str | os.PathLike[str]) -> None:
+        """Look for the app in this folder from here on."""
+        self._folder = os.path.abspath(folder)
+
+    def _directory(self) -> str:
+        return self._folder or _here()
 
     def help(self) -> int:
         """Print the program's page; an app that cannot be had is told about after it."""
@@ -241,6 +250,8 @@ class Program:
         asked = "-h" in arguments or "--help" in arguments
         if asked and not BUILTINS[name].command.helps:
             return self.help_for(name)
+        if "--json" in arguments:
+            self.form = "json"  # also of a refusal
         try:
             return BUILTINS[name].run(self, arguments)
         except Failure as failure:

@@ -20,8 +20,6 @@ _VERBS = ("set", "list", "remove", "rotate")
 def _secrets(program: Program, arguments: list[str]) -> int:
     if not arguments:
         return program.help_for("secrets")
-    if "--json" in arguments:
-        program.form = "json"
     verb, *rest = arguments
     if verb not in _VERBS:
         raise wrong_option(

@@ -74,8 +74,6 @@ class Verb(NamedTuple):
 def _store(program: Program, arguments: list[str]) -> int:
     if not arguments:
         return program.help_for("store")
-    if "--json" in arguments:
-        program.form = "json"
     name, *rest = arguments
     verb = _VERBS.get(name)
     if verb is None:

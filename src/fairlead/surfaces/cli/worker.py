@@ -27,6 +27,8 @@ _MOST: Final = 10_000
 def _worker(program: Program, arguments: list[str]) -> int:
     valued = ("--concurrency", "--queue", "--drain", "--lease", "--data")
     options = Options(arguments, ("--verbose", "-v", "--json"), valued)
+    if "--json" in options.on:
+        program.form = "ndjson"
     given = options.values
     settings: dict[str, Any] = {
         "concurrency": whole("--concurrency", given.get("--concurrency", CONCURRENCY), 1, _MOST),

@@ -30,8 +30,6 @@ _PATIENCE: Final = 15.0
 
 def servers(program: Program, verb: str, arguments: list[str]) -> int:
     """Run one of the verbs; gives the exit code."""
-    if "--json" in arguments:
-        program.form = "json"
     if verb == "add":
         return _add(program, arguments)
     switches = _SWITCHES.get(verb, ("--json",))
