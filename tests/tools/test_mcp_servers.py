@@ -262,6 +262,21 @@ async def test_a_program_that_is_no_server_is_told_with_what_it_wrote() -> None:
     await server.close()
 
 
+@pytest.mark.parametrize("given", ["${DOCK_TOKEN}", "tok-9f8e7d6c5b4a"])
+async def test_what_a_server_repeats_of_its_secrets_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("DOCK_TOKEN", "tok-9f8e7d6c5b4a")
+    program = "import os, sys; sys.exit(f'{os.environ[\"TOKEN\"]} and {sys.argv[1]} are refused')"
+    command = [sys.executable, "-c", program, "${DOCK_TOKEN}"]
+    server = McpServer("dock", command, env={"TOKEN": given})
+    with pytest.raises(codes.McpTransportError) as raised:
+        await server.connect()
+    await server.close()
+    assert raised.value.details["stderr"] == ["*** and *** are refused"]
+    assert "tok-9f8e7d6c5b4a" not in raised.value.message
+
+
 async def test_a_server_that_does_not_answer_is_given_up() -> None:
     server = McpServer("silent", [sys.executable, "-c", "import sys; sys.stdin.read()"], connect_timeout=0.5)
     with pytest.raises(codes.McpTransportError, match=r"within 0\.5 seconds"):

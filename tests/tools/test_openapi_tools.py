@@ -65,6 +65,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
         case ["status", number]:
             status, out = int(number), json.dumps({"detail": "the words of the API"}).encode()
             more = [(b"retry-after", b"7")]
+        case ["said", word]:
+            status, out = 403, json.dumps({"detail": f"{word} is refused"}).encode()
         case ["text"]:
             kind, out = b"text/plain; charset=utf-8", "é".encode()
         case ["bytes"]:
@@ -387,6 +389,19 @@ async def test_outputs_are_checked_on_request_only(url: str) -> None:
     with pytest.raises(Failure) as raised:
         await call(url, document(responses=wrong), {}, check_output=True)
     assert raised.value.kind is Kind.invalid_output
+
+
+async def test_a_password_in_the_address_is_not_told_when_nobody_is_there() -> None:
+    with pytest.raises(Failure) as raised:
+        await call("http://me:hunter2@127.0.0.1:9", document(), {})
+    assert "hunter2" not in str(raised.value)
+
+
+async def test_a_key_that_the_api_repeats_is_not_told(url: str) -> None:
+    key = "k-9f8e7d6c5b4a"
+    with pytest.raises(Failure) as raised:
+        await call(url, document(f"/said/{key}"), {}, headers={"X-Api-Key": key})
+    assert raised.value.message.endswith("*** is refused")
 
 
 async def test_nobody_there_is_unavailable() -> None:

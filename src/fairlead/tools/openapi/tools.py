@@ -72,6 +72,8 @@ class OpenApi:
         plain = {key: value for key, value in self.headers.items() if not is_reference(value)}
         self._document = read_document(document, plain)
         self.base_url = _base(base_url or self._document.base_url())
+        #: Where that is, without a name and a password in it.
+        self._host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         self.timeout = timeout
         self.check_output = check_output
         self.secrets = secrets
@@ -116,7 +118,7 @@ class OpenApi:
 
     async def _call(self, operation: Operation, takes: Takes, input: Mapping[str, Any], ctx: Context) -> Any:
         request = takes.request(input)
-        fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self.base_url}")
+        fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self._host}")
         headers = {"Accept": "application/json, */*;q=0.5", **request.headers}
         if ctx.idempotency_key is not None and operation.method not in _READS:
             headers.setdefault("Idempotency-Key", ctx.idempotency_key)
@@ -147,7 +149,7 @@ class OpenApi:
             words = f"{name!r} answered with what cannot be unpacked as its Content-Encoding says."
             raise Failure(Kind.upstream, words, cause=error) from error
         except httpx.TransportError as error:
-            words = f"{name!r} did not reach {urlsplit(self.base_url).netloc}: {type(error).__name__}."
+            words = f"{name!r} did not reach {self._host}: {type(error).__name__}."
             raise Failure(Kind.unavailable, words, cause=error) from error
         raise Failure(Kind.upstream, f"{name!r} was redirected more than {_MOST_REDIRECTS} times.")
 
