@@ -64,6 +64,17 @@ def test_a_damaged_file_is_refused_and_nothing_worse(
     assert refused is None or refused.kind is Kind.invalid_input
 
 
+def test_a_file_of_lists_in_lists_is_refused_and_hides_no_other(tmp_path: Path) -> None:
+    nested = b"".join(struct.pack("<IQ", 9, 1) for _ in range(5_000)) + struct.pack("<IQ", 0, 0)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"k" + struct.pack("<I", 9)
+    (tmp_path / "nested.gguf").write_bytes(head + nested)
+    made(tmp_path / "sound.gguf")
+    with pytest.raises(Failure) as caught:
+        about(tmp_path / "nested.gguf")
+    assert caught.value.kind is Kind.invalid_input
+    assert [each.name for each in Weights(tmp_path).list()] == ["sound"]
+
+
 def test_weights_are_added_listed_and_removed(tmp_path: Path) -> None:
     weights = Weights(tmp_path / "models")
     weights.add(made(tmp_path / "Qwen Big.gguf"), "qwen")
