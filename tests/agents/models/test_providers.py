@@ -28,7 +28,7 @@ from fairlead.agents.models import (
 )
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
-from model_servers import SPEECHES, Answer, HangUp, ModelServer, Said, Silence, Streamed
+from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed
 from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
@@ -360,6 +360,29 @@ async def test_nothing_of_the_key_shows_when_a_server_repeats_it(
                 await ask(model, HELLO)
             shown = told_of(caught.value) + repr(model) + caplog.text
         assert not any(KEY[at : at + 8] in shown for at in range(len(KEY) - 7))
+
+
+async def test_what_the_environment_says_to_one_provider_is_said_to_no_other(
+    speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "X-Gateway-Token: theirs-1234\nX-Team: theirs-5678")
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "theirs-9012")
+    async with talking(speech, Answer(speech.whole(Said("Hi")))) as (model, server):
+        await model.reply(HELLO)
+    assert "theirs" not in str(server.asked[0].headers)
+
+
+async def test_the_provider_that_the_environment_means_is_told_what_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "ours")
+    async with ModelServer(Answer(OpenAISpeech().whole(Said("Hi")))).run() as server:
+        models = Models(environ={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"})
+        await models.resolve("openai/m-1").reply(HELLO)
+        await models.close()
+    assert server.asked[0].headers["openai-organization"] == "ours"
 
 
 async def test_a_failure_of_a_request_has_no_cause_that_holds_the_request(speech: Any) -> None:

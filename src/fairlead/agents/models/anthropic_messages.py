@@ -46,6 +46,7 @@ class AnthropicModel(RemoteModel):
             base_url=base_url or "https://api.anthropic.com",
             max_retries=0,
             timeout=anthropic.Timeout(self.provider.timeout, connect=CONNECT),
+            default_headers=self._unsaid("ANTHROPIC_CUSTOM_HEADERS", anthropic.Omit()),
         )
 
     async def _ask(self, client: Any, request: Request) -> Any:

@@ -40,21 +40,27 @@ class OpenAIModel(RemoteModel):
         import openai
 
         limits = openai.Timeout(self.provider.timeout, connect=CONNECT)
+        options: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": limits,
+            "default_headers": self._unsaid("OPENAI_CUSTOM_HEADERS", openai.Omit()),
+        }
+        client: Any
         if self.provider.api_version is not None and base_url is not None:
-            return openai.AsyncAzureOpenAI(
+            client = openai.AsyncAzureOpenAI(
                 api_key=key.reveal(),
                 azure_endpoint=base_url.removesuffix(self.provider.suffix),
                 api_version=self.provider.api_version,
-                max_retries=0,
-                timeout=limits,
+                **options,
             )
-        # Without a key of its own the library would look for one in the environment, which is another provider's.
-        return openai.AsyncOpenAI(
-            api_key=key.reveal() or "none",
-            base_url=base_url or "https://api.openai.com/v1",
-            max_retries=0,
-            timeout=limits,
-        )
+        else:
+            # Without a key of its own the library would look for one in the environment, which is another provider's.
+            client = openai.AsyncOpenAI(
+                api_key=key.reveal() or "none", base_url=base_url or "https://api.openai.com/v1", **options
+            )
+        if not self._at_home:
+            client.organization = client.project = None
+        return client
 
     async def _ask(self, client: Any, request: Request) -> Any:
         return await client.post("/chat/completions", cast_to=object, body=self._body(request))

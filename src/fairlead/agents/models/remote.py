@@ -6,6 +6,7 @@ What a request and an answer look like is known by the provider's own module, wh
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
@@ -134,6 +135,21 @@ class RemoteModel(Model):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    def _unsaid(self, variable: str, omitted: Any) -> dict[str, Any]:
+        """What keeps the library from adding the headers that a variable of its own names.
+
+        They are meant for the service of whoever made the library, and may be secrets: no other server gets them.
+        """
+        if self._at_home:
+            return {}
+        lines = os.environ.get(variable, "").split("\n")
+        return {line.partition(":")[0].strip(): omitted for line in lines if ":" in line}
+
+    @property
+    def _at_home(self) -> bool:
+        """Whether the service is that of whoever made the library, which its variables are about."""
+        return self.provider.name == self.library and self.provider.base_url is None
 
     @abstractmethod
     def _connect(self, key: Key, base_url: str | None) -> Any:
