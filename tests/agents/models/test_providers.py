@@ -28,7 +28,7 @@ from fairlead.agents.models import (
 )
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
-from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed
+from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed, event
 from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
@@ -122,6 +122,40 @@ async def test_several_tool_calls_are_read_in_order(speech: Any, ask: Asking) ->
         ("c1", "add", '{"a":1}'),
         ("c2", "add", '{"a":2}'),
     ]
+
+
+def _pieces(*calls: dict[str, Any]) -> Streamed:
+    deltas = [{"delta": {"tool_calls": [call]}} for call in calls]
+    choices: list[dict[str, Any]] = [*deltas, {"delta": {}, "finish_reason": "tool_calls"}]
+    return Streamed([*(event({"choices": [each]}) for each in choices), event("[DONE]")])
+
+
+def _function(name: str, arguments: str) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("place", [{}, {"index": 0}, {"index": None}])
+async def test_calls_that_share_a_place_in_a_stream_are_told_apart_by_their_ids(
+    place: dict[str, Any],
+) -> None:
+    told = _pieces(
+        {"id": "c1", **place, **_function("add", '{"a":1}')},
+        {"id": "c2", **place, **_function("take", '{"a":')},
+        {**place, "function": {"arguments": "2}"}},
+    )
+    async with talking(OpenAISpeech(), told) as (model, _):
+        reply = await streamed(model, HELLO)
+    assert reply.calls == (ToolCall("add", '{"a":1}', "c1"), ToolCall("take", '{"a":2}', "c2"))
+
+
+async def test_a_name_that_comes_with_every_piece_of_a_call_is_one_name() -> None:
+    told = _pieces(
+        {"index": 0, "id": "c1", **_function("add", '{"a":')},
+        {"index": 0, "id": "c1", **_function("add", "1}")},
+    )
+    async with talking(OpenAISpeech(), told) as (model, _):
+        reply = await streamed(model, HELLO)
+    assert reply.calls == (ToolCall("add", '{"a":1}', "c1"),)
 
 
 @both

@@ -182,7 +182,8 @@ class ChatReader:
         self._model = ""
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        #: Calls by their places; servers that give several the same place have each whole, and by its id.
+        self._calls: dict[int, list[dict[str, Any]]] = {}
         self._details: list[Any] = []
         self._finish: str | None = None
         self._refused = False
@@ -214,7 +215,7 @@ class ChatReader:
         stop = _STOPS.get(self._finish)
         if stop is None:
             raise Unreadable(f"it stopped for an unknown reason, {self._finish!r}")
-        calls = tuple(self._call(at, self._calls[at]) for at in sorted(self._calls))
+        calls = tuple(_call(at, call) for at, call in enumerate(self._called()))
         if calls and stop == "stop":
             # Some servers say so although there are calls.
             stop = "tool_calls"
@@ -249,32 +250,43 @@ class ChatReader:
             self._usage = _usage(usage)
 
     def _piece(self, at: int, piece: Mapping[str, Any]) -> None:
-        place = piece.get("index", at)
+        place = piece.get("index")
+        place = at if place is None else place
         if not isinstance(place, int):
             raise Unreadable("tool_calls[].index is no number")
-        call = self._calls.setdefault(place, {"id": "", "name": "", "arguments": [], "extra": None})
-        call["id"] = maybe_text(piece.get("id"), "tool_calls[].id") or call["id"]
-        call["extra"] = piece.get("extra_content") or call["extra"]
         function = members(piece.get("function") or {}, "tool_calls[].function")
-        call["name"] += maybe_text(function.get("name"), "tool_calls[].function.name")
+        id = maybe_text(piece.get("id"), "tool_calls[].id")
+        name = maybe_text(function.get("name"), "tool_calls[].function.name")
+        here = self._calls.setdefault(place, [])
+        if not here or (name and id and here[-1]["id"] not in ("", id)):
+            here.append({"id": "", "name": "", "arguments": [], "extra": None})
+        call = here[-1]
+        call["id"] = id or call["id"]
+        call["extra"] = piece.get("extra_content") or call["extra"]
+        # Some servers say the name with every piece.
+        call["name"] += "" if name == call["name"] else name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             arguments = _json.dumps(arguments)
         call["arguments"].append(maybe_text(arguments, "tool_calls[].function.arguments"))
 
-    def _call(self, at: int, call: Mapping[str, Any]) -> ToolCall:
-        if not call["name"]:
-            raise Unreadable(f"tool_calls[{at}] has no name")
-        return ToolCall(call["name"], "".join(call["arguments"]), call["id"])
+    def _called(self) -> list[dict[str, Any]]:
+        return [call for at in sorted(self._calls) for call in self._calls[at]]
 
     def _kept(self) -> Mapping[str, Any] | None:
-        extras = {call["id"]: call["extra"] for call in self._calls.values() if call["extra"] is not None}
+        extras = {call["id"]: call["extra"] for call in self._called() if call["extra"] is not None}
         kept: dict[str, Any] = {}
         if self._details:
             kept["reasoning_details"] = self._details
         if extras:
             kept["extra_content"] = extras
         return {self._provider: kept} if kept else None
+
+
+def _call(at: int, call: Mapping[str, Any]) -> ToolCall:
+    if not call["name"]:
+        raise Unreadable(f"tool_calls[{at}] has no name")
+    return ToolCall(call["name"], "".join(call["arguments"]), call["id"])
 
 
 def library_fault(desk: Desk, exc: Exception, library: Any) -> Fault | None:
