@@ -192,7 +192,7 @@ class RemoteModel(Model):
         desk = Desk(self.provider, self.model, key, self._source, self._environ)
         client = self._clients.get(loop)
         if client is None:
-            base_url = self.provider.address(self._environ)
+            base_url = self.provider.located(self._environ)
             client = await asyncio.to_thread(self._connect, key, base_url)
             client = self._clients.setdefault(loop, client)
         return desk, client
