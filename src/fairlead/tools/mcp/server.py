@@ -293,6 +293,8 @@ class McpServer:
         self.left_out = {}
         actions: dict[str, AnyAction] = {}
         for tool in wanted:
+            if tool.name in actions:
+                continue  # said twice: the first counts, so that it is the same each time
             try:
                 actions[tool.name] = self._action(tool, names[tool.name])
             except DefinitionError as error:
