@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from fairlead.surfaces.llm.nodes import Nodes
+from fairlead.schema.dialects.nodes import Nodes
 
 Recode = Callable[[Any], Any]
 
