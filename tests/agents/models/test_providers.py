@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -487,12 +490,80 @@ async def test_settings_and_the_form_of_the_output_are_told(speech: Any) -> None
         assert body["systemInstruction"]["parts"][0]["text"] == "Be kind."
     elif speech.kind == "anthropic":
         assert (body["temperature"], body["max_tokens"], body["stop_sequences"]) == (0.5, 100, ["END"])
-        assert body["output_config"]["format"] == {"type": "json_schema", "schema": schema}
+        closed = {**schema, "additionalProperties": False}
+        assert body["output_config"]["format"] == {"type": "json_schema", "schema": closed}
         assert body["system"] == "Be kind."
     else:
         assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.5, 100, ["END"])
         assert body["response_format"]["json_schema"]["schema"] == schema
         assert body["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+LETTER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "to": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "text": {"type": "string", "maxLength": 80, "default": ""},
+        "copies": {"type": "integer", "minimum": 1},
+    },
+    "required": ["to", "text", "copies"],
+}
+
+
+async def test_anthropic_is_told_the_form_of_the_output_in_words_that_it_takes() -> None:
+    from anthropic.lib._parse._transform import transform_schema
+
+    speech = next(each for each in SPEECHES if each.kind == "anthropic")
+    async with talking(speech, Answer(speech.whole(Said("{}")))) as (model, server):
+        await model.reply(replace(HELLO, output=LETTER))
+    schema = server.asked[0].body["output_config"]["format"]["schema"]
+    assert transform_schema(deepcopy(schema)) == schema
+    assert set(schema["properties"]) == set(LETTER["properties"])
+
+
+async def test_a_form_that_anthropic_has_no_words_for_is_told_in_ours() -> None:
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    speech = next(each for each in SPEECHES if each.kind == "anthropic")
+    async with talking(speech, Answer(speech.whole(Said("{}")))) as (model, server):
+        await model.reply(replace(HELLO, output=counts))
+    body = server.asked[0].body
+    assert "output_config" not in body
+    assert body["system"].startswith("Be kind.")
+    assert json.dumps(counts, separators=(",", ":")) in body["system"]
+
+
+@pytest.mark.parametrize(
+    ("output", "strict"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, None),
+        ({"anyOf": [{"type": "object", "properties": {}}, {"type": "null"}]}, None),
+        (LETTER, False),
+        ({**LETTER, "additionalProperties": False}, False),
+        (
+            {
+                "type": "object",
+                "properties": {"n": {"type": "integer", "minimum": 1}},
+                "required": ["n"],
+                "additionalProperties": False,
+            },
+            True,
+        ),
+    ],
+)
+async def test_openai_is_held_to_a_form_only_as_far_as_it_takes_it(
+    output: dict[str, Any], strict: bool | None
+) -> None:
+    async with ModelServer(Answer(OpenAISpeech().whole(Said("[]")))).run() as server:
+        models = Models(environ={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"})
+        await models.resolve("openai/m-1").reply(replace(HELLO, output=output))
+        await models.close()
+    body = server.asked[0].body
+    if strict is None:
+        assert "response_format" not in body
+        assert [message["role"] for message in body["messages"]] == ["system", "system", "user"]
+        assert json.dumps(output, separators=(",", ":")) in body["messages"][1]["content"]
+    else:
+        assert body["response_format"]["json_schema"]["strict"] is strict
 
 
 @pytest.mark.parametrize("effort", ["off", "low", "high"])

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fairlead import _json
 from fairlead.agents.models.faults import Desk, Unreadable, count, items, maybe_text, members, said_in, text
+from fairlead.agents.models.forms import is_object, is_strict, told
 from fairlead.agents.models.keys import Key
 from fairlead.agents.models.model import Delta, Embedded, Message, Reply, Request, Stop, ToolCall, Usage
 from fairlead.agents.models.remote import CONNECT, Reader, RemoteModel
@@ -27,7 +28,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
-#: Who takes the newer name of the limit of tokens, and refuses the older one.
+#: Who takes the newer name of the limit of tokens, and refuses the older one; and outputs that are no objects.
 _NEWER: Final = ("openai", "azure")
 
 
@@ -80,6 +81,8 @@ class OpenAIModel(RemoteModel):
 
     def _body(self, request: Request) -> dict[str, Any]:
         settings = request.settings
+        if request.output is not None and self.provider.name in _NEWER and not is_object(request.output):
+            request = told(request)
         body: dict[str, Any] = {"model": self.model, "messages": list(self._messages(request))}
         if request.tools:
             body["tools"] = [
@@ -95,7 +98,7 @@ class OpenAIModel(RemoteModel):
             ]
             body["tool_choice"] = _choice(request.tool_choice)
         if request.output is not None:
-            shape = {"name": "output", "schema": dict(request.output), "strict": _strict(request.output)}
+            shape = {"name": "output", "schema": dict(request.output), "strict": is_strict(request.output)}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         if settings.max_tokens is not None:
             limit = "max_completion_tokens" if self.provider.name in _NEWER else "max_tokens"
@@ -129,11 +132,11 @@ class OpenAIModel(RemoteModel):
     def _assistant(self, message: Message) -> dict[str, Any]:
         kept = (message.kept or {}).get(self.provider.name) or {}
         extras = kept.get("extra_content") or {}
-        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        turn: dict[str, Any] = {"role": "assistant", "content": message.content or None}
         if not message.calls:
-            told["content"] = message.content
+            turn["content"] = message.content
         else:
-            told["tool_calls"] = [
+            turn["tool_calls"] = [
                 {
                     "id": call.id or f"call_{at}",
                     "type": "function",
@@ -143,8 +146,8 @@ class OpenAIModel(RemoteModel):
                 for at, call in enumerate(message.calls)
             ]
         if "reasoning_details" in kept:
-            told["reasoning_details"] = kept["reasoning_details"]
-        return told
+            turn["reasoning_details"] = kept["reasoning_details"]
+        return turn
 
     def _read(self, body: Any, request: Request) -> Reply:
         reader = ChatReader(self.provider.name)
@@ -351,14 +354,3 @@ def _choice(choice: str) -> Any:
     if choice in ("auto", "none", "required"):
         return choice
     return {"type": "function", "function": {"name": choice}}
-
-
-def _strict(schema: Any) -> bool:
-    """Whether the provider can be held to it to the letter: every object is closed, and all of it is required."""
-    if isinstance(schema, Mapping):
-        if schema.get("type") == "object" or "properties" in schema:
-            named = set(schema.get("properties") or {})
-            if schema.get("additionalProperties") is not False or set(schema.get("required") or ()) != named:
-                return False
-        return all(_strict(value) for value in schema.values())
-    return all(_strict(value) for value in schema) if isinstance(schema, list) else True
