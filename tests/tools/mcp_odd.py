@@ -26,6 +26,8 @@ if "misshapen" in sys.argv:
     TOOLS = [{"name": "misshapen", "inputSchema": {"type": "string"}}]
 if "restless" in sys.argv:
     TOOLS = [{"name": "stir", "inputSchema": OPEN}, {"name": "count", "inputSchema": OPEN}]
+if "loud" in sys.argv:
+    print("Welcome! The token is hunter22.", flush=True)
 LISTED: list[int] = []
 LINKS = [
     {"type": "text", "text": "See:"},
@@ -44,7 +46,7 @@ RESULTS: dict[str, Any] = {
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
-        info = {"name": "odd", "version": "0"}
+        info = {"name": "odd\x1b[2J", "version": "0"}
         return {
             "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         }

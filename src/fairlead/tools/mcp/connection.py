@@ -223,6 +223,7 @@ class Connection:
             from mcp import StdioServerParameters
             from mcp.client.stdio import stdio_client
 
+            logging.getLogger("mcp.client.stdio").addFilter(_plainly)
             params = StdioServerParameters(
                 command=target.command[0], args=list(target.command[1:]), env=target.env, cwd=target.cwd
             )
@@ -431,6 +432,12 @@ class Connection:
         await asyncio.wait([task])
         if not task.cancelled():
             task.exception()  # was told already
+
+
+def _plainly(record: logging.LogRecord) -> bool:
+    """What a server prints beside the protocol is worth a line, and no traceback that quotes all of it."""
+    record.exc_info = record.exc_text = None
+    return True
 
 
 async def _unchecked(name: str, result: Any) -> None:
