@@ -606,6 +606,24 @@ async def test_results_of_a_batch_follow_the_calls_they_answer(speech: Any) -> N
         assert [each["functionResponse"]["id"] for each in body["contents"][2]["parts"][:2]] == ["c1", "c2"]
 
 
+async def test_pictures_of_tools_stand_behind_all_results_of_a_turn() -> None:
+    picture = Image(b"PNG", "image/png")
+    calls = (ToolCall("draw", "{}", "c1"), ToolCall("draw", "{}", "c2"))
+    results = [Message("tool", "Drawn.", call_id=each.id, name="draw", images=(picture,)) for each in calls]
+    for more in ([], [Message("user", "And?")]):
+        request = Request([Message("user", "Draw."), Message("assistant", calls=calls), *results, *more])
+        async with talking(OpenAISpeech(), Answer(OpenAISpeech().whole(Said("Hi")))) as (model, server):
+            await model.reply(request)
+        sent = server.asked[0].body["messages"][2:]
+        assert [message["role"] for message in sent] == [
+            "tool",
+            "tool",
+            "user",
+            *(each.role for each in more),
+        ]
+        assert [part["type"] for part in sent[2]["content"]] == ["image_url", "image_url"]
+
+
 async def test_prices_of_the_configuration_make_the_cost(speech: Any) -> None:
     async with ModelServer(Answer(speech.whole(Said("Hi")))).run() as server:
         base = f"{server.url}/v1" if speech.kind == "openai" else server.url

@@ -14,7 +14,17 @@ from fairlead import _json
 from fairlead.agents.models.faults import Desk, Unreadable, count, items, maybe_text, members, said_in, text
 from fairlead.agents.models.forms import is_object, is_strict, told
 from fairlead.agents.models.keys import Key
-from fairlead.agents.models.model import Delta, Embedded, Message, Reply, Request, Stop, ToolCall, Usage
+from fairlead.agents.models.model import (
+    Delta,
+    Embedded,
+    Image,
+    Message,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    Usage,
+)
 from fairlead.agents.models.remote import CONNECT, Reader, RemoteModel
 from fairlead.agents.models.retrying import Fault
 
@@ -113,7 +123,14 @@ class OpenAIModel(RemoteModel):
         return body
 
     def _messages(self, request: Request) -> Iterator[dict[str, Any]]:
-        for message in request.messages:
+        # A tool's turn holds text only, and nothing may stand between the results of one turn.
+        pictures: tuple[Image, ...] = ()
+        for message in (*request.messages, None):
+            if pictures and (message is None or message.role != "tool"):
+                yield {"role": "user", "content": _parts(Message("user", images=pictures))}
+                pictures = ()
+            if message is None:
+                return
             if message.role == "assistant":
                 yield self._assistant(message)
             elif message.role == "tool":
@@ -122,9 +139,7 @@ class OpenAIModel(RemoteModel):
                     "tool_call_id": message.call_id or "call_0",
                     "content": message.content,
                 }
-                if message.images:
-                    # A tool's turn holds text only.
-                    yield {"role": "user", "content": _parts(Message("user", "", images=message.images))}
+                pictures += message.images
             else:
                 content = _parts(message) if message.images else message.content
                 yield {"role": message.role, "content": content}
