@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.agents.models import Message, Models, Request, ScriptModel, Usage
+from fairlead.agents.models import Message, Models, Request, Retries, ScriptModel, Usage
 from fairlead.agents.models.prices import Prices
 from fairlead.agents.models.providers import PRESETS
 from fairlead.failures import Failure, Kind
@@ -184,6 +184,16 @@ async def test_an_address_that_is_none_is_told_with_where_it_stands(address: str
     ):
         with pytest.raises(ConfigError, match=r"in (OLLAMA_HOST|base_url)\."):
             await models.resolve(named).reply(HELLO)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://[", "http://:9"])
+async def test_a_local_server_that_is_not_there_is_told_with_the_variable_that_names_it(
+    tmp_path: Path, address: str
+) -> None:
+    environ = {"FAIRLEAD_LOCAL_SERVER": address}
+    models = Models("local", folder=tmp_path, environ=environ, retries=Retries(attempts=1))
+    with pytest.raises(Failure, match="FAIRLEAD_LOCAL_SERVER"):
+        await models.resolve().reply(HELLO)
 
 
 async def test_the_models_of_providers_with_a_key_are_listed(

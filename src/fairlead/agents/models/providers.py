@@ -59,7 +59,7 @@ class Provider:
             Failure: what stands there is no address.
         """
         address = self.address(environ)
-        if address is None or _is_address(address):
+        if address is None or is_address(address):
             return address
         named = self.base_url_env if address != self.base_url else "base_url"
         raise ConfigError(
@@ -78,7 +78,8 @@ class Provider:
         return f"http://{host}{slash}{path}"
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether somebody can be reached there over HTTP."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
