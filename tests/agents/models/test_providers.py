@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from fairlead import App
+from fairlead.agents import Agent
 from fairlead.agents.models import (
     Delta,
     Image,
@@ -604,6 +606,26 @@ async def test_results_of_a_batch_follow_the_calls_they_answer(speech: Any) -> N
     else:
         assert [each["role"] for each in body["contents"]] == ["user", "model", "user"]
         assert [each["functionResponse"]["id"] for each in body["contents"][2]["parts"][:2]] == ["c1", "c2"]
+
+
+async def test_what_comes_with_calls_goes_back_with_them_where_a_server_gives_no_ids() -> None:
+    app = App("sums")
+
+    @app.action
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    told = _pieces(
+        *({"index": at, "extra_content": {"seal": at}, **_function("add", f'{{"a":{at}}}')} for at in (1, 2))
+    )
+    end = Streamed(OpenAISpeech().pieces(Said("Done.")))
+    async with talking(OpenAISpeech(), told, end) as (model, server):
+        app.add(Agent("clerk", model=model, tools=[add]))
+        async for _ in app.stream("clerk", {"prompt": "Add."}):
+            pass
+    (turn,) = (each for each in server.asked[1].body["messages"] if each["role"] == "assistant")
+    assert [call["extra_content"] for call in turn["tool_calls"]] == [{"seal": 1}, {"seal": 2}]
 
 
 async def test_pictures_of_tools_stand_behind_all_results_of_a_turn() -> None:

@@ -146,7 +146,10 @@ class OpenAIModel(RemoteModel):
 
     def _assistant(self, message: Message) -> dict[str, Any]:
         kept = (message.kept or {}).get(self.provider.name) or {}
-        extras = kept.get("extra_content") or {}
+        # By place: ids that a server leaves out, or gives twice, are given anew.
+        extras = kept.get("extra_content") or ()
+        if isinstance(extras, dict):  # as conversations of earlier versions have it
+            extras = [extras.get(call.id) for call in message.calls]
         turn: dict[str, Any] = {"role": "assistant", "content": message.content or None}
         if not message.calls:
             turn["content"] = message.content
@@ -156,7 +159,7 @@ class OpenAIModel(RemoteModel):
                     "id": call.id or f"call_{at}",
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments or "{}"},
-                    **({"extra_content": extras[call.id]} if call.id in extras else {}),
+                    **({"extra_content": extras[at]} if at < len(extras) and extras[at] else {}),
                 }
                 for at, call in enumerate(message.calls)
             ]
@@ -292,11 +295,11 @@ class ChatReader:
         return [call for at in sorted(self._calls) for call in self._calls[at]]
 
     def _kept(self) -> Mapping[str, Any] | None:
-        extras = {call["id"]: call["extra"] for call in self._called() if call["extra"] is not None}
+        extras = [call["extra"] for call in self._called()]
         kept: dict[str, Any] = {}
         if self._details:
             kept["reasoning_details"] = self._details
-        if extras:
+        if any(extras):
             kept["extra_content"] = extras
         return {self._provider: kept} if kept else None
 
