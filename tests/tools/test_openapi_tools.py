@@ -87,6 +87,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             status, more = 302, [(b"location", b"http://elsewhere.test/echo")]
         case ["near"]:
             status, more = 307, [(b"location", b"/echo?moved=1")]
+        case ["made"]:
+            status, more = 303, [(b"location", b"/echo?made=1")]
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *more]})
     await send({"type": "http.response.body", "body": out})
 
@@ -419,6 +421,20 @@ async def test_a_redirect_is_followed_at_home_only(url: str) -> None:
         with pytest.raises(Failure) as raised:
             await call(url, each, {})
         assert raised.value.kind is Kind.upstream
+
+
+async def test_what_a_write_has_made_is_read_where_the_api_says(url: str) -> None:
+    body = {"content": {"application/json": {"schema": {"type": "array"}}}}
+    told = await call(url, document("/made", "post", requestBody=body), {"body": [1]})
+    assert (told["method"], told["query"], told["body"]) == ("GET", "made=1", "")
+    assert "content-type" not in told["headers"]
+
+
+async def test_an_idempotency_key_that_the_input_gives_stands_alone(url: str) -> None:
+    given = document(method="post", parameters=[parameter("idempotency-key", "header")])
+    app = App("caller", actions=openapi_tools(given, base_url=url))
+    told = await app.invoke("call", {"idempotency-key": "mine"}, idempotency_key="ours")
+    assert told.unwrap()["headers"]["idempotency-key"] == "mine"
 
 
 async def test_credentials_are_secrets_that_no_input_can_change(url: str) -> None:
