@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, SecretStr
 from fairlead import App, Context
 from fairlead.actions import Action, DefinitionError
 from fairlead.agents import OPERATOR, Agent, Approval, Clarification, Limits, Policy, Verdict
-from fairlead.agents.models.model import Message, Usage
+from fairlead.agents.models.model import Delta, Message, Reply, Request, Usage
 from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.agents.running import CHAT
 from fairlead.failures.runtime import ApiError
@@ -450,6 +450,17 @@ async def test_a_stream_tells_text_as_it_comes_and_tools_as_they_are_used(app: A
     assert "".join(event["data"] for event in events if event["type"] == "delta") == "It is 3."
     assert events[0]["data"] == {"id": "call_1", "name": "add", "arguments": {"a": 1, "b": 2}}
     assert events[-1]["envelope"]["data"] == "It is 3."
+
+
+async def test_a_thought_that_comes_with_text_is_told_before_it(app: App) -> None:
+    class Both(ScriptModel):
+        async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+            yield Delta("It is 3.", reasoning="Easy.")
+            yield Reply("It is 3.", reasoning="Easy.")
+
+    app.add(Agent("clerk", model=Both([])))
+    events = [event async for event in app.stream("clerk", {"prompt": "Go."})]
+    assert [event.get("kind") or event["type"] for event in events] == ["thinking", "delta", "result"]
 
 
 async def test_what_a_tool_says_is_told_as_part_of_the_agent_s_run(app: App) -> None:

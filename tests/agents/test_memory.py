@@ -36,6 +36,18 @@ async def test_an_agent_remembers_another_conversation_of_the_same_person(app: A
     assert '"match_count":1' in found
 
 
+async def test_what_this_conversation_says_crowds_out_no_other(app: App) -> None:
+    ask = call("search_memory", query="whale", limit=1)
+    model = clerk(app, "Noted.", *["A whale, a whale."] * 3, ask, "In Bergen.")
+    await app.invoke("clerk", {"prompt": "I once saw a whale near Bergen, long ago.", "conversation": "c1"})
+    for _ in range(3):
+        await app.invoke("clerk", {"prompt": "Whale!", "conversation": "c2"})
+    await app.invoke("clerk", {"prompt": "Where did I see the whale?", "conversation": "c2"})
+    found = model.requests[-1].messages[-1].content
+    assert "near Bergen" in found
+    assert '"truncated":false' in found
+
+
 async def test_what_others_said_is_not_remembered(app: App) -> None:
     clerk(app, "Noted.")
     await app.invoke("clerk", {"prompt": "The door is blue.", "conversation": "c1"}, user={"id": "ada"})

@@ -20,6 +20,15 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "long", "description": "x" * 50_000, "inputSchema": OPEN},
     {"name": "n" * 100, "inputSchema": OPEN},
 ]
+if "twice" in sys.argv:
+    TOOLS = [{"name": "twin", "description": words, "inputSchema": OPEN} for words in ("One.", "Another.")]
+if "misshapen" in sys.argv:
+    TOOLS = [{"name": "misshapen", "inputSchema": {"type": "string"}}]
+if "restless" in sys.argv:
+    TOOLS = [{"name": "stir", "inputSchema": OPEN}, {"name": "count", "inputSchema": OPEN}]
+if "loud" in sys.argv:
+    print("Welcome! The token is hunter22.", flush=True)
+LISTED: list[int] = []
 LINKS = [
     {"type": "text", "text": "See:"},
     {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "description": "A file."},
@@ -27,6 +36,7 @@ LINKS = [
     {"type": "resource", "resource": {"uri": "x://y/b.bin", "blob": "AAE=", "mimeType": "application/x-b"}},
     {"type": "audio", "data": "not base64!", "mimeType": "audio/wav"},
 ]
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 RESULTS: dict[str, Any] = {
     "lie": {"content": [], "structuredContent": {"fiction": 1}},
     "links": {"content": LINKS},
@@ -36,18 +46,23 @@ RESULTS: dict[str, Any] = {
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
-        info = {"name": "odd", "version": "0"}
+        info = {"name": "odd\x1b[2J", "version": "0"}
         return {
             "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         }
     if method == "tools/list":
         # One tool a page.
+        LISTED.append(1)
         at = int(params.get("cursor") or 0)
         more = {"nextCursor": str(at + 1)} if at + 1 < len(TOOLS) else {}
         return {"result": {"tools": [TOOLS[at]], **more}}
     if method == "tools/call" and params["name"] == "refuse":
         # The code that also stands for a closed connection.
         return {"error": {"code": -32000, "message": "not today"}}
+    if method == "tools/call" and params["name"] == "stir":
+        print(*[json.dumps(CHANGED)] * 300, sep="\n")
+    if method == "tools/call" and params["name"] == "count":
+        return {"result": {"content": [{"type": "text", "text": str(len(LISTED))}]}}
     if method == "tools/call":
         said = [{"type": "text", "text": params["name"]}]
         return {"result": RESULTS.get(params["name"], {"content": said})}

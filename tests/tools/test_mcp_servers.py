@@ -24,6 +24,7 @@ from fairlead.runtime import Signal
 from fairlead.store import open_store
 from fairlead.store.secrets import Secrets
 from fairlead.tools.mcp import ELICIT, Elicitation, McpServer, add_mcp
+from model_servers import Answer, ModelServer
 from servers import until
 from warm import Warm
 
@@ -262,6 +263,21 @@ async def test_a_program_that_is_no_server_is_told_with_what_it_wrote() -> None:
     await server.close()
 
 
+@pytest.mark.parametrize("given", ["${DOCK_TOKEN}", "tok-9f8e7d6c5b4a"])
+async def test_what_a_server_repeats_of_its_secrets_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("DOCK_TOKEN", "tok-9f8e7d6c5b4a")
+    program = "import os, sys; sys.exit(f'{os.environ[\"TOKEN\"]} and {sys.argv[1]} are refused')"
+    command = [sys.executable, "-c", program, "${DOCK_TOKEN}"]
+    server = McpServer("dock", command, env={"TOKEN": given})
+    with pytest.raises(codes.McpTransportError) as raised:
+        await server.connect()
+    await server.close()
+    assert raised.value.details["stderr"] == ["*** and *** are refused"]
+    assert "tok-9f8e7d6c5b4a" not in raised.value.message
+
+
 async def test_a_server_that_does_not_answer_is_given_up() -> None:
     server = McpServer("silent", [sys.executable, "-c", "import sys; sys.stdin.read()"], connect_timeout=0.5)
     with pytest.raises(codes.McpTransportError, match=r"within 0\.5 seconds"):
@@ -274,6 +290,15 @@ async def test_a_port_where_nobody_listens_is_a_transport_error() -> None:
     with pytest.raises(codes.McpTransportError):
         await server.connect()
     await server.close()
+
+
+@pytest.mark.parametrize("status", [401, 500])
+async def test_the_status_with_which_a_server_refuses_is_told(status: int) -> None:
+    async with ModelServer(Answer({"error": "no"}, status)).run() as refusing:
+        server = McpServer("closed", url=f"{refusing.url}/mcp")
+        with pytest.raises(codes.McpTransportError, match=f"status {status}"):
+            await server.connect()
+        await server.close()
 
 
 async def test_a_time_limit_ends_the_call_and_not_the_server() -> None:
@@ -327,6 +352,35 @@ async def test_a_result_that_is_none_is_told_as_the_servers_fault_and_the_server
     assert result.failure is not None
     assert result.failure.kind is Kind.invalid_output
     assert await ask(app, "odd_mumble") == "mumble"
+
+
+async def test_a_list_of_tools_that_is_none_is_told_as_the_servers_fault() -> None:
+    server = McpServer("odd", [*ODD, "misshapen"])
+    with pytest.raises(Failure) as raised:
+        await server.connect()
+    await server.close()
+    assert raised.value.kind is Kind.invalid_output
+    assert "string" not in raised.value.message
+
+
+async def test_a_tool_that_is_listed_twice_is_one_tool_and_the_same_each_time() -> None:
+    server = McpServer("odd", [*ODD, "twice"])
+    versions = [[tool.version for tool in await connect()] for connect in (server.connect, server.restart)]
+    await server.close()
+    assert versions == [["1.0.0"], ["1.0.0"]]
+
+
+async def test_tools_that_change_all_the_time_are_read_once_for_many_changes() -> None:
+    server = McpServer("odd", [*ODD, "restless"], trust=True)
+    app = App("calm", actions=await server.connect())
+    read = asyncio.Event()
+    server.watch(lambda _: read.set())
+    read.clear()
+    (await app.invoke("odd_stir", {})).unwrap()
+    async with asyncio.timeout(PATIENCE):
+        await read.wait()
+    assert int((await app.invoke("odd_count", {})).unwrap()) < 20
+    await server.close()
 
 
 async def test_an_error_with_the_code_of_a_closed_connection_does_not_close_it(odd: McpServer) -> None:

@@ -65,6 +65,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
         case ["status", number]:
             status, out = int(number), json.dumps({"detail": "the words of the API"}).encode()
             more = [(b"retry-after", b"7")]
+        case ["said", word]:
+            status, out = 403, json.dumps({"detail": f"{word} is refused"}).encode()
         case ["text"]:
             kind, out = b"text/plain; charset=utf-8", "é".encode()
         case ["bytes"]:
@@ -85,6 +87,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             status, more = 302, [(b"location", b"http://elsewhere.test/echo")]
         case ["near"]:
             status, more = 307, [(b"location", b"/echo?moved=1")]
+        case ["made"]:
+            status, more = 303, [(b"location", b"/echo?made=1")]
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *more]})
     await send({"type": "http.response.body", "body": out})
 
@@ -389,6 +393,19 @@ async def test_outputs_are_checked_on_request_only(url: str) -> None:
     assert raised.value.kind is Kind.invalid_output
 
 
+async def test_a_password_in_the_address_is_not_told_when_nobody_is_there() -> None:
+    with pytest.raises(Failure) as raised:
+        await call("http://me:hunter2@127.0.0.1:9", document(), {})
+    assert "hunter2" not in str(raised.value)
+
+
+async def test_a_key_that_the_api_repeats_is_not_told(url: str) -> None:
+    key = "k-9f8e7d6c5b4a"
+    with pytest.raises(Failure) as raised:
+        await call(url, document(f"/said/{key}"), {}, headers={"X-Api-Key": key})
+    assert raised.value.message.endswith("*** is refused")
+
+
 async def test_nobody_there_is_unavailable() -> None:
     with pytest.raises(Failure) as raised:
         await call("http://127.0.0.1:9", document(), {})
@@ -404,6 +421,20 @@ async def test_a_redirect_is_followed_at_home_only(url: str) -> None:
         with pytest.raises(Failure) as raised:
             await call(url, each, {})
         assert raised.value.kind is Kind.upstream
+
+
+async def test_what_a_write_has_made_is_read_where_the_api_says(url: str) -> None:
+    body = {"content": {"application/json": {"schema": {"type": "array"}}}}
+    told = await call(url, document("/made", "post", requestBody=body), {"body": [1]})
+    assert (told["method"], told["query"], told["body"]) == ("GET", "made=1", "")
+    assert "content-type" not in told["headers"]
+
+
+async def test_an_idempotency_key_that_the_input_gives_stands_alone(url: str) -> None:
+    given = document(method="post", parameters=[parameter("idempotency-key", "header")])
+    app = App("caller", actions=openapi_tools(given, base_url=url))
+    told = await app.invoke("call", {"idempotency-key": "mine"}, idempotency_key="ours")
+    assert told.unwrap()["headers"]["idempotency-key"] == "mine"
 
 
 async def test_credentials_are_secrets_that_no_input_can_change(url: str) -> None:

@@ -203,15 +203,17 @@ class Conversations:
             count += gone
         return count
 
-    async def find(self, words: str, owner: str, *, agent: str = "", limit: int = 20) -> list[Found]:
-        """What was said with all these words in it, the best first."""
+    async def find(
+        self, words: str, owner: str, *, agent: str = "", but: str = "", limit: int = 20
+    ) -> list[Found]:
+        """What was said with all these words in it, the best first; `but` is a conversation to leave out."""
         asked = writable(words)
         if self._store.kind == "sqlite":
             asked = _quoted(asked)
         if not asked.strip():
             return []
         rows = await self._store.read(
-            lambda tx: tx.all(SQL.find, words=asked, owner=owner, agent=agent, most=limit)
+            lambda tx: tx.all(SQL.find, words=asked, owner=owner, agent=agent, but=but, most=limit)
         )
         return [Found(*row) for row in rows]
 

@@ -37,8 +37,8 @@ async def search_memory(
         )
     session = SESSION.get()
     owner = ctx.caller if session is None else session.owner
-    found = await app.conversations.find(query, owner, limit=limit + 1)
-    now = None if session is None else session.id
+    now = "" if session is None else session.id
+    found = await app.conversations.find(query, owner, but=now, limit=limit + 1)
     entries = [
         {
             "conversation": each.conversation,
@@ -49,7 +49,6 @@ async def search_memory(
             "time": app.clock.stamp(each.created),
         }
         for each in found
-        if each.conversation != now
     ]
     shown = entries[:limit]
     return {

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from fairlead import _json
 from fairlead.actions import Action
+from fairlead.agents.loop.specs import root_of
 from fairlead.agents.models.model import ToolCall
 from fairlead.failures import Failure
 from fairlead.schema.secrecy import declared_secrets, masked
@@ -57,7 +58,9 @@ async def opened(store: Store, kept: str, conversation: str) -> dict[str, str]:
 def _declared(action: Action[..., Any]) -> frozenset[str]:
     known = _DECLARED.get(action)
     if known is None:
-        known = _DECLARED[action] = declared_secrets(action.input.json_schema)
+        # By the names that the model writes, and by those that are meant.
+        told, meant = root_of(action).schema, action.input.json_schema
+        known = _DECLARED[action] = declared_secrets(meant) | declared_secrets(told)
     return known
 
 

@@ -60,11 +60,12 @@ SELECT id, owner FROM conversations WHERE updated < :before AND (holder IS NULL 
 SELECT c.id, c.agent, c.title, m.position, m.role, m.words, m.created
 FROM message_words w JOIN messages m ON m.id = w.rowid JOIN conversations c ON c.id = m.conversation
 WHERE message_words MATCH :words AND c.owner = :owner AND (:agent = '' OR c.agent = :agent)
+    AND c.id <> :but
 ORDER BY bm25(message_words), m.created DESC LIMIT :most
 
 -- find (postgres)
 SELECT c.id, c.agent, c.title, m.position, m.role, m.words, m.created
 FROM messages m JOIN conversations c ON c.id = m.conversation
 WHERE to_tsvector('simple', m.words) @@ plainto_tsquery('simple', :words)
-    AND c.owner = :owner AND (:agent = '' OR c.agent = :agent)
+    AND c.owner = :owner AND (:agent = '' OR c.agent = :agent) AND c.id <> :but
 ORDER BY ts_rank(to_tsvector('simple', m.words), plainto_tsquery('simple', :words)) DESC, m.created DESC LIMIT :most

@@ -15,6 +15,7 @@ from typing import Any, Final
 from fairlead.actions.catalogue import snake_case
 from fairlead.actions.definition import RESERVED_NAMES
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import DEFAULT
 from fairlead.store.secrets import Secrets
 
 #: Model providers take no longer names.
@@ -29,6 +30,7 @@ Lookup = Callable[[str], str | Awaitable[str]]
 #: A reference to a secret, with what stands before it in a header, such as `Bearer secret:token`.
 _SECRET: Final = re.compile(r"([A-Za-z]+ )?secret:(.+)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_SECRET_NAME: Final = re.compile(r"(?i)key|token|secret|passw|authorization|credential|cookie")
 
 
 def legal_name(text: str, prefix: str = "") -> str:
@@ -71,7 +73,7 @@ def quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
 async def resolved(
     values: Mapping[str, str], lookup: Lookup | None, whose: str
 ) -> tuple[dict[str, str], list[str]]:
-    """The values with `secret:NAME` replaced by the secret, and which of them are secret.
+    """The values with `secret:NAME` replaced by the secret, and what of them is secret, by reference, name or look.
 
     Raises:
         Failure: a reference leads nowhere. The message has the name, never a value.
@@ -82,6 +84,9 @@ async def resolved(
         reference = _SECRET.fullmatch(value)
         if reference is None:
             told[key] = value
+            if is_secret(key, value):
+                # Whoever repeats `Bearer TOKEN` may leave the first word out.
+                hidden += [value, value.partition(" ")[2]]
             continue
         name = reference[2]
         if lookup is None:
@@ -105,6 +110,24 @@ def described(values: Mapping[str, str]) -> dict[str, str]:
 def is_reference(value: str) -> bool:
     """Whether a value only says where the real one is."""
     return _SECRET.fullmatch(value) is not None or _VARIABLE.fullmatch(value) is not None
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a value is a secret that stands there as it is: its name says so, or it looks like one."""
+    if is_reference(value) or "${" in value:
+        return False
+    return _SECRET_NAME.search(name) is not None or looks_secret(value)
+
+
+def looks_secret(text: str) -> bool:
+    """Whether there is something in a text that would be hidden wherever it is shown."""
+    return DEFAULT.text(text) != text
+
+
+def secret_variables(texts: Iterable[str], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The values that `${NAME}` in these texts stands for, and that are secret."""
+    found = ((each[1], environ.get(each[1], "")) for text in texts for each in _VARIABLE.finditer(text))
+    return [value for name, value in found if is_secret(name, value)]
 
 
 def expanded(text: str, environ: Mapping[str, str] = os.environ) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fairlead import App
+from fairlead.agents import Agent
 from fairlead.agents.models import (
     Delta,
     Image,
@@ -28,7 +33,7 @@ from fairlead.agents.models import (
 )
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
-from model_servers import SPEECHES, Answer, HangUp, ModelServer, Said, Silence, Streamed
+from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed, event
 from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
@@ -122,6 +127,40 @@ async def test_several_tool_calls_are_read_in_order(speech: Any, ask: Asking) ->
         ("c1", "add", '{"a":1}'),
         ("c2", "add", '{"a":2}'),
     ]
+
+
+def _pieces(*calls: dict[str, Any]) -> Streamed:
+    deltas = [{"delta": {"tool_calls": [call]}} for call in calls]
+    choices: list[dict[str, Any]] = [*deltas, {"delta": {}, "finish_reason": "tool_calls"}]
+    return Streamed([*(event({"choices": [each]}) for each in choices), event("[DONE]")])
+
+
+def _function(name: str, arguments: str) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize("place", [{}, {"index": 0}, {"index": None}])
+async def test_calls_that_share_a_place_in_a_stream_are_told_apart_by_their_ids(
+    place: dict[str, Any],
+) -> None:
+    told = _pieces(
+        {"id": "c1", **place, **_function("add", '{"a":1}')},
+        {"id": "c2", **place, **_function("take", '{"a":')},
+        {**place, "function": {"arguments": "2}"}},
+    )
+    async with talking(OpenAISpeech(), told) as (model, _):
+        reply = await streamed(model, HELLO)
+    assert reply.calls == (ToolCall("add", '{"a":1}', "c1"), ToolCall("take", '{"a":2}', "c2"))
+
+
+async def test_a_name_that_comes_with_every_piece_of_a_call_is_one_name() -> None:
+    told = _pieces(
+        {"index": 0, "id": "c1", **_function("add", '{"a":')},
+        {"index": 0, "id": "c1", **_function("add", "1}")},
+    )
+    async with talking(OpenAISpeech(), told) as (model, _):
+        reply = await streamed(model, HELLO)
+    assert reply.calls == (ToolCall("add", '{"a":1}', "c1"),)
 
 
 @both
@@ -362,6 +401,29 @@ async def test_nothing_of_the_key_shows_when_a_server_repeats_it(
         assert not any(KEY[at : at + 8] in shown for at in range(len(KEY) - 7))
 
 
+async def test_what_the_environment_says_to_one_provider_is_said_to_no_other(
+    speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "X-Gateway-Token: theirs-1234\nX-Team: theirs-5678")
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "theirs-9012")
+    async with talking(speech, Answer(speech.whole(Said("Hi")))) as (model, server):
+        await model.reply(HELLO)
+    assert "theirs" not in str(server.asked[0].headers)
+
+
+async def test_the_provider_that_the_environment_means_is_told_what_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "ours")
+    async with ModelServer(Answer(OpenAISpeech().whole(Said("Hi")))).run() as server:
+        models = Models(environ={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"})
+        await models.resolve("openai/m-1").reply(HELLO)
+        await models.close()
+    assert server.asked[0].headers["openai-organization"] == "ours"
+
+
 async def test_a_failure_of_a_request_has_no_cause_that_holds_the_request(speech: Any) -> None:
     async with talking(speech, Answer(speech.error("no"), 400)) as (model, _):
         with pytest.raises(ApiError) as caught:
@@ -430,12 +492,80 @@ async def test_settings_and_the_form_of_the_output_are_told(speech: Any) -> None
         assert body["systemInstruction"]["parts"][0]["text"] == "Be kind."
     elif speech.kind == "anthropic":
         assert (body["temperature"], body["max_tokens"], body["stop_sequences"]) == (0.5, 100, ["END"])
-        assert body["output_config"]["format"] == {"type": "json_schema", "schema": schema}
+        closed = {**schema, "additionalProperties": False}
+        assert body["output_config"]["format"] == {"type": "json_schema", "schema": closed}
         assert body["system"] == "Be kind."
     else:
         assert (body["temperature"], body["max_tokens"], body["stop"]) == (0.5, 100, ["END"])
         assert body["response_format"]["json_schema"]["schema"] == schema
         assert body["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+LETTER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "to": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        "text": {"type": "string", "maxLength": 80, "default": ""},
+        "copies": {"type": "integer", "minimum": 1},
+    },
+    "required": ["to", "text", "copies"],
+}
+
+
+async def test_anthropic_is_told_the_form_of_the_output_in_words_that_it_takes() -> None:
+    from anthropic.lib._parse._transform import transform_schema
+
+    speech = next(each for each in SPEECHES if each.kind == "anthropic")
+    async with talking(speech, Answer(speech.whole(Said("{}")))) as (model, server):
+        await model.reply(replace(HELLO, output=LETTER))
+    schema = server.asked[0].body["output_config"]["format"]["schema"]
+    assert transform_schema(deepcopy(schema)) == schema
+    assert set(schema["properties"]) == set(LETTER["properties"])
+
+
+async def test_a_form_that_anthropic_has_no_words_for_is_told_in_ours() -> None:
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    speech = next(each for each in SPEECHES if each.kind == "anthropic")
+    async with talking(speech, Answer(speech.whole(Said("{}")))) as (model, server):
+        await model.reply(replace(HELLO, output=counts))
+    body = server.asked[0].body
+    assert "output_config" not in body
+    assert body["system"].startswith("Be kind.")
+    assert json.dumps(counts, separators=(",", ":")) in body["system"]
+
+
+@pytest.mark.parametrize(
+    ("output", "strict"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, None),
+        ({"anyOf": [{"type": "object", "properties": {}}, {"type": "null"}]}, None),
+        (LETTER, False),
+        ({**LETTER, "additionalProperties": False}, False),
+        (
+            {
+                "type": "object",
+                "properties": {"n": {"type": "integer", "minimum": 1}},
+                "required": ["n"],
+                "additionalProperties": False,
+            },
+            True,
+        ),
+    ],
+)
+async def test_openai_is_held_to_a_form_only_as_far_as_it_takes_it(
+    output: dict[str, Any], strict: bool | None
+) -> None:
+    async with ModelServer(Answer(OpenAISpeech().whole(Said("[]")))).run() as server:
+        models = Models(environ={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{server.url}/v1"})
+        await models.resolve("openai/m-1").reply(replace(HELLO, output=output))
+        await models.close()
+    body = server.asked[0].body
+    if strict is None:
+        assert "response_format" not in body
+        assert [message["role"] for message in body["messages"]] == ["system", "system", "user"]
+        assert json.dumps(output, separators=(",", ":")) in body["messages"][1]["content"]
+    else:
+        assert body["response_format"]["json_schema"]["strict"] is strict
 
 
 @pytest.mark.parametrize("effort", ["off", "low", "high"])
@@ -476,6 +606,44 @@ async def test_results_of_a_batch_follow_the_calls_they_answer(speech: Any) -> N
     else:
         assert [each["role"] for each in body["contents"]] == ["user", "model", "user"]
         assert [each["functionResponse"]["id"] for each in body["contents"][2]["parts"][:2]] == ["c1", "c2"]
+
+
+async def test_what_comes_with_calls_goes_back_with_them_where_a_server_gives_no_ids() -> None:
+    app = App("sums")
+
+    @app.action
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    told = _pieces(
+        *({"index": at, "extra_content": {"seal": at}, **_function("add", f'{{"a":{at}}}')} for at in (1, 2))
+    )
+    end = Streamed(OpenAISpeech().pieces(Said("Done.")))
+    async with talking(OpenAISpeech(), told, end) as (model, server):
+        app.add(Agent("clerk", model=model, tools=[add]))
+        async for _ in app.stream("clerk", {"prompt": "Add."}):
+            pass
+    (turn,) = (each for each in server.asked[1].body["messages"] if each["role"] == "assistant")
+    assert [call["extra_content"] for call in turn["tool_calls"]] == [{"seal": 1}, {"seal": 2}]
+
+
+async def test_pictures_of_tools_stand_behind_all_results_of_a_turn() -> None:
+    picture = Image(b"PNG", "image/png")
+    calls = (ToolCall("draw", "{}", "c1"), ToolCall("draw", "{}", "c2"))
+    results = [Message("tool", "Drawn.", call_id=each.id, name="draw", images=(picture,)) for each in calls]
+    for more in ([], [Message("user", "And?")]):
+        request = Request([Message("user", "Draw."), Message("assistant", calls=calls), *results, *more])
+        async with talking(OpenAISpeech(), Answer(OpenAISpeech().whole(Said("Hi")))) as (model, server):
+            await model.reply(request)
+        sent = server.asked[0].body["messages"][2:]
+        assert [message["role"] for message in sent] == [
+            "tool",
+            "tool",
+            "user",
+            *(each.role for each in more),
+        ]
+        assert [part["type"] for part in sent[2]["content"]] == ["image_url", "image_url"]
 
 
 async def test_prices_of_the_configuration_make_the_cost(speech: Any) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.agents.models import Message, Models, Request, ScriptModel, Usage
+from fairlead.agents.models import Message, Models, Request, Retries, ScriptModel, Usage
 from fairlead.agents.models.prices import Prices
+from fairlead.agents.models.providers import PRESETS
 from fairlead.failures import Failure, Kind
+from fairlead.failures.runtime import ConfigError
 from fairlead.store import KeyInText, Secrets, open_store
 from model_servers import Answer, ModelServer, OpenAISpeech, Said
 
@@ -156,6 +158,42 @@ async def test_ollama_is_reached_where_its_own_variable_says() -> None:
         reply = await models.resolve("ollama/llama").reply(HELLO)
         await models.close()
     assert (reply.text, server.asked[0].path) == ("Hi", "/v1/chat/completions")
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("0.0.0.0", "http://0.0.0.0:11434/v1"),
+        ("box.lan", "http://box.lan:11434/v1"),
+        ("box.lan:9", "http://box.lan:9/v1"),
+        (":9", "http://127.0.0.1:9/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
+        ("https://box.lan/", "https://box.lan/v1"),
+    ],
+)
+def test_what_the_variable_of_ollama_leaves_out_is_as_usual(host: str, address: str) -> None:
+    assert PRESETS["ollama"].address({"OLLAMA_HOST": host}) == address
+
+
+@pytest.mark.parametrize("address", ["box.lan:port", "http://[", "http://", "ftp://box.lan"])
+async def test_an_address_that_is_none_is_told_with_where_it_stands(address: str) -> None:
+    configured = {"rack": {"base_url": address}}
+    for models, named in (
+        (Models(environ={"OLLAMA_HOST": address}), "ollama/llama"),
+        (Models(providers=configured, environ={}), "rack/llama"),
+    ):
+        with pytest.raises(ConfigError, match=r"in (OLLAMA_HOST|base_url)\."):
+            await models.resolve(named).reply(HELLO)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://[", "http://:9"])
+async def test_a_local_server_that_is_not_there_is_told_with_the_variable_that_names_it(
+    tmp_path: Path, address: str
+) -> None:
+    environ = {"FAIRLEAD_LOCAL_SERVER": address}
+    models = Models("local", folder=tmp_path, environ=environ, retries=Retries(attempts=1))
+    with pytest.raises(Failure, match="FAIRLEAD_LOCAL_SERVER"):
+        await models.resolve().reply(HELLO)
 
 
 async def test_the_models_of_providers_with_a_key_are_listed(

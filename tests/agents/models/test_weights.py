@@ -64,6 +64,17 @@ def test_a_damaged_file_is_refused_and_nothing_worse(
     assert refused is None or refused.kind is Kind.invalid_input
 
 
+def test_a_file_of_lists_in_lists_is_refused_and_hides_no_other(tmp_path: Path) -> None:
+    nested = b"".join(struct.pack("<IQ", 9, 1) for _ in range(5_000)) + struct.pack("<IQ", 0, 0)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"k" + struct.pack("<I", 9)
+    (tmp_path / "nested.gguf").write_bytes(head + nested)
+    made(tmp_path / "sound.gguf")
+    with pytest.raises(Failure) as caught:
+        about(tmp_path / "nested.gguf")
+    assert caught.value.kind is Kind.invalid_input
+    assert [each.name for each in Weights(tmp_path).list()] == ["sound"]
+
+
 def test_weights_are_added_listed_and_removed(tmp_path: Path) -> None:
     weights = Weights(tmp_path / "models")
     weights.add(made(tmp_path / "Qwen Big.gguf"), "qwen")
@@ -96,9 +107,17 @@ class Shelf(BaseHTTPRequestHandler):
     name = "pkg-1-py3-none-any.whl"
     breaks: list[int] = []  # noqa: RUF012 - set by each test
     ranges: list[str | None] = []  # noqa: RUF012
+    keys: list[str | None] = []  # noqa: RUF012
+    #: Where its files are, if not here.
+    store = ""
 
     def do_GET(self) -> None:
-        if self.path == "/simple/pkg/":
+        self.keys.append(self.headers.get("Authorization"))
+        if self.store and self.path.startswith("/files/"):
+            self.send_response(302)
+            self.send_header("Location", self.store + self.path)
+            self.end_headers()
+        elif self.path == "/simple/pkg/":
             page = {"files": [{"filename": self.name, "url": f"../../files/{self.name}"}]}
             self._send(json.dumps(page).encode(), "application/vnd.pypi.simple.v1+json")
         elif self.path == f"/files/{self.name}":
@@ -130,7 +149,9 @@ class Shelf(BaseHTTPRequestHandler):
 
 @contextmanager
 def shelf(content: bytes, *breaks: int) -> Iterator[tuple[str, type[Shelf]]]:
-    handler = type("OneShelf", (Shelf,), {"content": content, "breaks": list(breaks), "ranges": []})
+    handler = type(
+        "OneShelf", (Shelf,), {"content": content, "breaks": list(breaks), "ranges": [], "keys": []}
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -222,6 +243,18 @@ def test_an_index_without_the_file_is_told_without_its_password(
             pulling.pull(Weights(tmp_path / "models"), "tiny", lambda *told: None)
     assert caught.value.kind is Kind.unavailable
     assert "hunter22" not in caught.value.message
+
+
+def test_the_password_of_an_index_goes_to_nobody_whom_it_leads_to(
+    tmp_path: Path, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shelf(recipe) as (index, asked), shelf(recipe) as (store, stored):
+        asked.store = store.removesuffix("/simple")
+        use(monkeypatch, index.replace("//", "//me:hunter22@"))
+        assert pulling.pull(Weights(tmp_path / "models"), "tiny", lambda *told: None)[1] is True
+    assert len(asked.keys) == 2
+    assert None not in asked.keys
+    assert stored.keys == [None]
 
 
 def test_two_who_pull_the_same_get_it_once(

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
 from fairlead import App, Runtime
-from fairlead.actions import action
+from fairlead.actions import Action, action
 from fairlead.surfaces.llm import Tools, function_calling_manifest
 from fairlead.surfaces.llm.calls import Call
 from fairlead.surfaces.llm.formats import FORMATS
@@ -90,6 +90,24 @@ def test_127_strictness_can_be_declined(format: str) -> None:
     function = tool.get("function", tool)
     assert function["strict"] is False
     assert function["parameters"] == find_orders.input.json_schema
+
+
+@pytest.mark.parametrize("format", ["openai", "anthropic"])
+def test_the_root_of_a_tool_that_is_not_strict_is_a_plain_object(format: str) -> None:
+    either = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "id": {"type": "integer"}},
+        "anyOf": [{"required": ["name"]}, {"required": ["id"]}],
+    }
+
+    async def find(given: Any) -> Any:
+        """Find."""
+
+    runtime = Runtime([Action(find, input=either)])
+    (definition,) = Tools(runtime, format, strict=False).definitions
+    schema = definition.get("input_schema") or definition["function"]["parameters"]
+    assert (schema["type"], set(schema["properties"])) == ("object", {"name", "id"})
+    assert "anyOf" not in schema
 
 
 def test_anthropic_tools_are_what_the_provider_takes() -> None:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from fairlead import App, s
 from fairlead.failures import Failure
+from fairlead.schema.dialects.limits import beyond_openai
+from fairlead.schema.dialects.nodes import Nodes
 from fairlead.schema.fits import same
-from fairlead.surfaces.llm.limits import beyond_openai
-from fairlead.surfaces.llm.nodes import Nodes
 from fairlead.surfaces.llm.strict import Strict
 
 

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai.lib._pydantic import _ensure_strict_json_schema
 
+from fairlead.schema.dialects.dialect import ANTHROPIC, GEMINI, Dialect, Rewriter
+from fairlead.schema.dialects.limits import beyond_anthropic, beyond_openai
+from fairlead.schema.dialects.nodes import Nodes
+from fairlead.schema.dialects.roots import rooted
 from fairlead.schema.fits import same
-from fairlead.surfaces.llm.dialects import ANTHROPIC, GEMINI, Dialect, Rewriter
-from fairlead.surfaces.llm.limits import beyond_anthropic, beyond_openai
-from fairlead.surfaces.llm.nodes import Nodes
-from fairlead.surfaces.llm.roots import rooted
 from fairlead.surfaces.llm.strict import Strict
 
 

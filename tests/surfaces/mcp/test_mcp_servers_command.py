@@ -251,6 +251,19 @@ def test_a_test_says_that_a_server_works_or_why_not(cli: Cli, bench: list[str]) 
     assert "/no/such/program" in failed.err
 
 
+def test_what_a_server_says_of_itself_and_beside_the_protocol_does_a_terminal_no_harm(
+    cli: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = str(Path(__file__).parents[2] / "tools" / "mcp_odd.py")
+    cli(app, "mcp", "add", "odd", "--", sys.executable, odd, "loud")
+    ran = cli(app, "mcp", "test", "odd")
+    assert ran.code == 0
+    assert "odd\\x1b[2J 0" in ran.err
+    assert "\x1b" not in ran.err
+    assert "JSONRPC" in caplog.text
+    assert "hunter22" not in caplog.text
+
+
 def test_secrets_of_the_store_reach_the_server(cli: Cli, bench: list[str], project: Path) -> None:
     store = open_store(url=f"sqlite:///{project}/kept.db")
     Secrets(store).set_now("token", "hunter2")

@@ -236,11 +236,11 @@ class Driver:
             async for piece in stream:
                 if isinstance(piece, Reply):
                     return piece
+                if piece.reasoning:
+                    await listener.thought(piece.reasoning)
                 if piece.text:
                     pieces.append(piece.text)
                     await listener.delta(piece.text)
-                elif piece.reasoning:
-                    await listener.thought(piece.reasoning)
         except asyncio.CancelledError:
             self.partial = "".join(pieces)
             raise

@@ -11,8 +11,9 @@ from fairlead.actions import Action
 from fairlead.agents.asking import Book
 from fairlead.agents.loop import estimates
 from fairlead.agents.loop.policy import Gate
+from fairlead.agents.loop.specs import root_of, spec_of
 from fairlead.agents.loop.turns import UNREADABLE
-from fairlead.agents.models.model import ToolCall, ToolSpec
+from fairlead.agents.models.model import ToolCall
 from fairlead.agents.operator import Approval, Operator, Verdict
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import tool as wire
@@ -65,12 +66,6 @@ class Refused:
     envelope: str
     #: Whether somebody, or the policy, said no; a wrong argument is not that.
     denied: bool
-
-
-def spec_of(action: Action[..., Any]) -> ToolSpec:
-    """An action as a model is told of it."""
-    parameters = {key: value for key, value in action.input.json_schema.items() if key != "$schema"}
-    return ToolSpec(action.name, action.description, parameters)
 
 
 class Offer:
@@ -160,6 +155,7 @@ class Toolset:
         input: Any = given.value
         if type(input) is dict and input.get("_error") == UNREADABLE:
             return self._refused(call, _sentinel(input))
+        input = root_of(action).decode(input)
         gate = self.gate(action)
         if gate == "deny":
             return self._refused(call, wire.Rejected(_DENIED), denied=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fairlead import _json
 from fairlead.agents.models.faults import Desk, Unreadable, count, items, maybe_text, members, said_in, text
+from fairlead.agents.models.forms import anthropic_form, told
 from fairlead.agents.models.keys import Key
 from fairlead.agents.models.model import Delta, Image, Message, Reply, Request, Stop, ToolCall, Usage
 from fairlead.agents.models.openai_chat import library_fault
@@ -46,6 +47,7 @@ class AnthropicModel(RemoteModel):
             base_url=base_url or "https://api.anthropic.com",
             max_retries=0,
             timeout=anthropic.Timeout(self.provider.timeout, connect=CONNECT),
+            default_headers=self._unsaid("ANTHROPIC_CUSTOM_HEADERS", anthropic.Omit()),
         )
 
     async def _ask(self, client: Any, request: Request) -> Any:
@@ -69,6 +71,9 @@ class AnthropicModel(RemoteModel):
 
     def _body(self, request: Request) -> dict[str, Any]:
         settings = request.settings
+        form = None if request.output is None else anthropic_form(request.output)
+        if form is None:
+            request = told(request)
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": settings.max_tokens or _LIMIT,
@@ -86,8 +91,8 @@ class AnthropicModel(RemoteModel):
                 for each in request.tools
             ]
             body["tool_choice"] = _choice(request.tool_choice)
-        if request.output is not None:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": dict(request.output)}}
+        if form is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": form}}
         if settings.stop:
             body["stop_sequences"] = list(settings.stop)
         if settings.temperature is not None:
@@ -110,17 +115,17 @@ class AnthropicModel(RemoteModel):
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Turns of the same side are one: the protocol wants all results of a batch of calls together."""
-        told: list[dict[str, Any]] = []
+        turns: list[dict[str, Any]] = []
         for message in messages:
             if message.role == "system":
                 continue
             role = "assistant" if message.role == "assistant" else "user"
             blocks = self._blocks(message)
-            if told and told[-1]["role"] == role:
-                told[-1]["content"] += blocks
+            if turns and turns[-1]["role"] == role:
+                turns[-1]["content"] += blocks
             elif blocks:
-                told.append({"role": role, "content": blocks})
-        return told
+                turns.append({"role": role, "content": blocks})
+        return turns
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = (

@@ -88,7 +88,10 @@ class Index:
         plain = {"User-Agent": "fairlead", "Accept-Encoding": "identity"}
         request = urllib.request.Request(address, headers={**plain, **told, **(headers or {})})  # noqa: S310 - checked
         context = ssl.create_default_context(cafile=self.certificates)
-        handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
+        handlers: list[urllib.request.BaseHandler] = [
+            urllib.request.HTTPSHandler(context=context),
+            _Redirects(),
+        ]
         if self.proxy:
             handlers.append(urllib.request.ProxyHandler({"http": self.proxy, "https": self.proxy}))
         return urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT)
@@ -121,6 +124,16 @@ class Index:
             if unquote(urlsplit(address).path).rpartition("/")[2] == file:
                 return _with_credentials(address.partition("#")[0], at.netloc)
         return None
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and takes the name and password of an index to nobody else: many lead to a store of files."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> Any:
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if made is not None and urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            made.remove_header("Authorization")
+        return made
 
 
 def fetch(index: Index, url: str, part: Path, size: int, told: Callable[[int, int], None]) -> None:

@@ -19,6 +19,8 @@ _ALIGNMENT: Final = 32
 #: More than any real file has: a damaged one must not make us read for ever.
 _MOST: Final = 10_000_000
 _LONGEST: Final = 16 << 20
+#: Lists of lists, which no real file has.
+_DEEPEST: Final = 8
 
 # Types of values, by number: their struct code, or a word.
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -107,7 +109,7 @@ def _text(file: BinaryIO) -> str:
     return _exactly(file, _number(file, "Q")).decode(errors="replace")
 
 
-def _value(file: BinaryIO, kind: int) -> Any:
+def _value(file: BinaryIO, kind: int, deep: int = 0) -> Any:
     if kind in _SCALARS:
         return _number(file, _SCALARS[kind])
     if kind == _STRING:
@@ -115,13 +117,13 @@ def _value(file: BinaryIO, kind: int) -> Any:
     if kind != _ARRAY:
         raise Damaged(f"type {kind} is not known")
     inner, count = _number(file, "I"), _number(file, "Q")
-    if count > _MOST:
-        raise Damaged("a list is too long")
+    if count > _MOST or deep > _DEEPEST:
+        raise Damaged("a list is too long" if count > _MOST else "its lists are nested too deeply")
     if inner in _SCALARS:
         _exactly(file, struct.calcsize(_SCALARS[inner]) * count)
     else:
         for _ in range(count):
-            _value(file, inner)
+            _value(file, inner, deep + 1)
     # Vocabularies are long, and nobody asks for them.
     return count
 

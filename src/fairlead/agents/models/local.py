@@ -12,7 +12,7 @@ from fairlead.agents.models import constraint
 from fairlead.agents.models.engine import CONTEXT, Engine, Tuning, hold, release
 from fairlead.agents.models.faults import Desk, items, members
 from fairlead.agents.models.keys import Key, KeySource
-from fairlead.agents.models.loopback import Found, look, wished
+from fairlead.agents.models.loopback import VARIABLE, Found, look, wished
 from fairlead.agents.models.model import Delta, Embedded, Model, Reply, Request
 from fairlead.agents.models.openai_chat import OpenAIModel
 from fairlead.agents.models.providers import Provider
@@ -26,6 +26,8 @@ from fairlead.failures.runtime import ApiError, ConfigError
 _LIMIT: Final = 1_024
 #: Why a request is worth another try with a looser grammar.
 _UNBOUND: Final = "grammar_not_followed"
+#: The server that the settings name.
+_NAMED: Final = "local-server"
 #: A text so short has no more tokens than the smallest model for embeddings takes.
 _SHORT: Final = 500
 
@@ -184,6 +186,16 @@ class _Naming:
         return self._named(self._inner.whole())
 
 
+def _provider(found: Found) -> Provider:
+    return Provider(
+        found.provider,
+        base_url=found.base_url,
+        needs_key=False,
+        base_url_env=VARIABLE if found.provider == _NAMED else None,
+        window=found.window or CONTEXT,
+    )
+
+
 class AnyLocal(Model):
     """`local`: a server on this machine if one is listening, else weights that are here."""
 
@@ -251,19 +263,15 @@ class AnyLocal(Model):
 
     async def _named(self, address: str) -> Model:
         """The server that the settings name, which has to answer."""
-        provider = Provider("local-server", base_url=address, needs_key=False)
-        asked: Any = self._make(provider, "default")
+        asked: Any = self._make(_provider(Found(_NAMED, address, ())), "default")
         names = await asked.models()
-        found = Found("local-server", address, tuple(names))
+        found = Found(_NAMED, address, tuple(names))
         if found.chat is None:
             raise ConfigError(f"The server at {address} has no model that chats.")
         return self._served(found)
 
     def _served(self, found: Found) -> Model:
-        provider = Provider(
-            found.provider, base_url=found.base_url, needs_key=False, window=found.window or CONTEXT
-        )
-        return self._make(provider, found.chat or "")
+        return self._make(_provider(found), found.chat or "")
 
     def _here(self) -> Model:
         weight = self._weights.pick("chat")

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fairlead import _json
+from fairlead.agents.models.providers import is_address
 from fairlead.failures.runtime import ConfigError
 
 #: `off` for none, or the address of one.
@@ -51,7 +51,7 @@ def wished(environ: Mapping[str, str]) -> str | None:
         return None
     if given.lower() in ("off", "0", "false", "no"):
         return "off"
-    if urlsplit(given).scheme not in ("http", "https"):
+    if not is_address(given):
         raise ConfigError(f"{VARIABLE} is neither off nor an address. Expected http://127.0.0.1:PORT/v1")
     return given.rstrip("/")
 

@@ -139,7 +139,7 @@ class Reply:
 
 @value(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply that is being written: some text, or some thought."""
+    """A piece of a reply that is being written: some thought, some text, or both."""
 
     text: str = ""
     reasoning: str = ""

@@ -12,8 +12,19 @@ from typing import Any, Final
 
 from fairlead import _json
 from fairlead.agents.models.faults import Desk, Unreadable, count, items, maybe_text, members, said_in, text
+from fairlead.agents.models.forms import is_object, is_strict, told
 from fairlead.agents.models.keys import Key
-from fairlead.agents.models.model import Delta, Embedded, Message, Reply, Request, Stop, ToolCall, Usage
+from fairlead.agents.models.model import (
+    Delta,
+    Embedded,
+    Image,
+    Message,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    Usage,
+)
 from fairlead.agents.models.remote import CONNECT, Reader, RemoteModel
 from fairlead.agents.models.retrying import Fault
 
@@ -27,7 +38,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
-#: Who takes the newer name of the limit of tokens, and refuses the older one.
+#: Who takes the newer name of the limit of tokens, and refuses the older one; and outputs that are no objects.
 _NEWER: Final = ("openai", "azure")
 
 
@@ -40,21 +51,27 @@ class OpenAIModel(RemoteModel):
         import openai
 
         limits = openai.Timeout(self.provider.timeout, connect=CONNECT)
+        options: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": limits,
+            "default_headers": self._unsaid("OPENAI_CUSTOM_HEADERS", openai.Omit()),
+        }
+        client: Any
         if self.provider.api_version is not None and base_url is not None:
-            return openai.AsyncAzureOpenAI(
+            client = openai.AsyncAzureOpenAI(
                 api_key=key.reveal(),
                 azure_endpoint=base_url.removesuffix(self.provider.suffix),
                 api_version=self.provider.api_version,
-                max_retries=0,
-                timeout=limits,
+                **options,
             )
-        # Without a key of its own the library would look for one in the environment, which is another provider's.
-        return openai.AsyncOpenAI(
-            api_key=key.reveal() or "none",
-            base_url=base_url or "https://api.openai.com/v1",
-            max_retries=0,
-            timeout=limits,
-        )
+        else:
+            # Without a key of its own the library would look for one in the environment, which is another provider's.
+            client = openai.AsyncOpenAI(
+                api_key=key.reveal() or "none", base_url=base_url or "https://api.openai.com/v1", **options
+            )
+        if not self._at_home:
+            client.organization = client.project = None
+        return client
 
     async def _ask(self, client: Any, request: Request) -> Any:
         return await client.post("/chat/completions", cast_to=object, body=self._body(request))
@@ -74,6 +91,8 @@ class OpenAIModel(RemoteModel):
 
     def _body(self, request: Request) -> dict[str, Any]:
         settings = request.settings
+        if request.output is not None and self.provider.name in _NEWER and not is_object(request.output):
+            request = told(request)
         body: dict[str, Any] = {"model": self.model, "messages": list(self._messages(request))}
         if request.tools:
             body["tools"] = [
@@ -89,7 +108,7 @@ class OpenAIModel(RemoteModel):
             ]
             body["tool_choice"] = _choice(request.tool_choice)
         if request.output is not None:
-            shape = {"name": "output", "schema": dict(request.output), "strict": _strict(request.output)}
+            shape = {"name": "output", "schema": dict(request.output), "strict": is_strict(request.output)}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         if settings.max_tokens is not None:
             limit = "max_completion_tokens" if self.provider.name in _NEWER else "max_tokens"
@@ -104,7 +123,14 @@ class OpenAIModel(RemoteModel):
         return body
 
     def _messages(self, request: Request) -> Iterator[dict[str, Any]]:
-        for message in request.messages:
+        # A tool's turn holds text only, and nothing may stand between the results of one turn.
+        pictures: tuple[Image, ...] = ()
+        for message in (*request.messages, None):
+            if pictures and (message is None or message.role != "tool"):
+                yield {"role": "user", "content": _parts(Message("user", images=pictures))}
+                pictures = ()
+            if message is None:
+                return
             if message.role == "assistant":
                 yield self._assistant(message)
             elif message.role == "tool":
@@ -113,32 +139,33 @@ class OpenAIModel(RemoteModel):
                     "tool_call_id": message.call_id or "call_0",
                     "content": message.content,
                 }
-                if message.images:
-                    # A tool's turn holds text only.
-                    yield {"role": "user", "content": _parts(Message("user", "", images=message.images))}
+                pictures += message.images
             else:
                 content = _parts(message) if message.images else message.content
                 yield {"role": message.role, "content": content}
 
     def _assistant(self, message: Message) -> dict[str, Any]:
         kept = (message.kept or {}).get(self.provider.name) or {}
-        extras = kept.get("extra_content") or {}
-        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        # By place: ids that a server leaves out, or gives twice, are given anew.
+        extras = kept.get("extra_content") or ()
+        if isinstance(extras, dict):  # as conversations of earlier versions have it
+            extras = [extras.get(call.id) for call in message.calls]
+        turn: dict[str, Any] = {"role": "assistant", "content": message.content or None}
         if not message.calls:
-            told["content"] = message.content
+            turn["content"] = message.content
         else:
-            told["tool_calls"] = [
+            turn["tool_calls"] = [
                 {
                     "id": call.id or f"call_{at}",
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments or "{}"},
-                    **({"extra_content": extras[call.id]} if call.id in extras else {}),
+                    **({"extra_content": extras[at]} if at < len(extras) and extras[at] else {}),
                 }
                 for at, call in enumerate(message.calls)
             ]
         if "reasoning_details" in kept:
-            told["reasoning_details"] = kept["reasoning_details"]
-        return told
+            turn["reasoning_details"] = kept["reasoning_details"]
+        return turn
 
     def _read(self, body: Any, request: Request) -> Reply:
         reader = ChatReader(self.provider.name)
@@ -176,7 +203,8 @@ class ChatReader:
         self._model = ""
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        #: Calls by their places; servers that give several the same place have each whole, and by its id.
+        self._calls: dict[int, list[dict[str, Any]]] = {}
         self._details: list[Any] = []
         self._finish: str | None = None
         self._refused = False
@@ -208,7 +236,7 @@ class ChatReader:
         stop = _STOPS.get(self._finish)
         if stop is None:
             raise Unreadable(f"it stopped for an unknown reason, {self._finish!r}")
-        calls = tuple(self._call(at, self._calls[at]) for at in sorted(self._calls))
+        calls = tuple(_call(at, call) for at, call in enumerate(self._called()))
         if calls and stop == "stop":
             # Some servers say so although there are calls.
             stop = "tool_calls"
@@ -243,32 +271,43 @@ class ChatReader:
             self._usage = _usage(usage)
 
     def _piece(self, at: int, piece: Mapping[str, Any]) -> None:
-        place = piece.get("index", at)
+        place = piece.get("index")
+        place = at if place is None else place
         if not isinstance(place, int):
             raise Unreadable("tool_calls[].index is no number")
-        call = self._calls.setdefault(place, {"id": "", "name": "", "arguments": [], "extra": None})
-        call["id"] = maybe_text(piece.get("id"), "tool_calls[].id") or call["id"]
-        call["extra"] = piece.get("extra_content") or call["extra"]
         function = members(piece.get("function") or {}, "tool_calls[].function")
-        call["name"] += maybe_text(function.get("name"), "tool_calls[].function.name")
+        id = maybe_text(piece.get("id"), "tool_calls[].id")
+        name = maybe_text(function.get("name"), "tool_calls[].function.name")
+        here = self._calls.setdefault(place, [])
+        if not here or (name and id and here[-1]["id"] not in ("", id)):
+            here.append({"id": "", "name": "", "arguments": [], "extra": None})
+        call = here[-1]
+        call["id"] = id or call["id"]
+        call["extra"] = piece.get("extra_content") or call["extra"]
+        # Some servers say the name with every piece.
+        call["name"] += "" if name == call["name"] else name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             arguments = _json.dumps(arguments)
         call["arguments"].append(maybe_text(arguments, "tool_calls[].function.arguments"))
 
-    def _call(self, at: int, call: Mapping[str, Any]) -> ToolCall:
-        if not call["name"]:
-            raise Unreadable(f"tool_calls[{at}] has no name")
-        return ToolCall(call["name"], "".join(call["arguments"]), call["id"])
+    def _called(self) -> list[dict[str, Any]]:
+        return [call for at in sorted(self._calls) for call in self._calls[at]]
 
     def _kept(self) -> Mapping[str, Any] | None:
-        extras = {call["id"]: call["extra"] for call in self._calls.values() if call["extra"] is not None}
+        extras = [call["extra"] for call in self._called()]
         kept: dict[str, Any] = {}
         if self._details:
             kept["reasoning_details"] = self._details
-        if extras:
+        if any(extras):
             kept["extra_content"] = extras
         return {self._provider: kept} if kept else None
+
+
+def _call(at: int, call: Mapping[str, Any]) -> ToolCall:
+    if not call["name"]:
+        raise Unreadable(f"tool_calls[{at}] has no name")
+    return ToolCall(call["name"], "".join(call["arguments"]), call["id"])
 
 
 def library_fault(desk: Desk, exc: Exception, library: Any) -> Fault | None:
@@ -333,14 +372,3 @@ def _choice(choice: str) -> Any:
     if choice in ("auto", "none", "required"):
         return choice
     return {"type": "function", "function": {"name": choice}}
-
-
-def _strict(schema: Any) -> bool:
-    """Whether the provider can be held to it to the letter: every object is closed, and all of it is required."""
-    if isinstance(schema, Mapping):
-        if schema.get("type") == "object" or "properties" in schema:
-            named = set(schema.get("properties") or {})
-            if schema.get("additionalProperties") is not False or set(schema.get("required") or ()) != named:
-                return False
-        return all(_strict(value) for value in schema.values())
-    return all(_strict(value) for value in schema) if isinstance(schema, list) else True

@@ -5,14 +5,17 @@ It knows addresses and where keys are, and speaks to nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
+from urllib.parse import urlsplit
 
 from fairlead.actions.policy import near_miss
 from fairlead.failures.runtime import ConfigError
 
 Protocol = Literal["openai", "anthropic", "google"]
+_PORT: Final = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,42 @@ class Provider:
         given = environ.get(self.base_url_env, "").strip() if self.base_url_env else ""
         if not given:
             return self.base_url
-        given = given if "://" in given else f"http://{given}"
-        plain = given.rstrip("/")
+        plain = (given if "://" in given else self._spelled_out(given)).rstrip("/")
         return plain if plain.endswith(self.suffix) else plain + self.suffix
+
+    def located(self, environ: Mapping[str, str]) -> str | None:
+        """`address`, where that is one.
+
+        Raises:
+            Failure: what stands there is no address.
+        """
+        address = self.address(environ)
+        if address is None or is_address(address):
+            return address
+        named = self.base_url_env if address != self.base_url else "base_url"
+        raise ConfigError(
+            f"The address of the model provider {self.name!r} is none. Expected http://HOST:PORT or https://HOST, "
+            f"in {named}."
+        )
+
+    def _spelled_out(self, given: str) -> str:
+        """The address of a host that is named alone: what is left out is as usual."""
+        host, slash, path = given.partition("/")
+        usual = urlsplit(self.base_url or "").port
+        if host.startswith(":"):
+            host = f"127.0.0.1{host}"
+        if usual is not None and not _PORT.search(host):
+            host = f"{host}:{usual}"
+        return f"http://{host}{slash}{path}"
+
+
+def is_address(text: str) -> bool:
+    """Whether somebody can be reached there over HTTP."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 PRESETS: Final[Mapping[str, Provider]] = {

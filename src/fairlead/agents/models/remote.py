@@ -6,6 +6,7 @@ What a request and an answer look like is known by the provider's own module, wh
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
@@ -135,6 +136,21 @@ class RemoteModel(Model):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    def _unsaid(self, variable: str, omitted: Any) -> dict[str, Any]:
+        """What keeps the library from adding the headers that a variable of its own names.
+
+        They are meant for the service of whoever made the library, and may be secrets: no other server gets them.
+        """
+        if self._at_home:
+            return {}
+        lines = os.environ.get(variable, "").split("\n")
+        return {line.partition(":")[0].strip(): omitted for line in lines if ":" in line}
+
+    @property
+    def _at_home(self) -> bool:
+        """Whether the service is that of whoever made the library, which its variables are about."""
+        return self.provider.name == self.library and self.provider.base_url is None
+
     @abstractmethod
     def _connect(self, key: Key, base_url: str | None) -> Any:
         """The provider's client, with its own retries off. Runs on a thread: libraries are slow to load."""
@@ -176,7 +192,7 @@ class RemoteModel(Model):
         desk = Desk(self.provider, self.model, key, self._source, self._environ)
         client = self._clients.get(loop)
         if client is None:
-            base_url = self.provider.address(self._environ)
+            base_url = self.provider.located(self._environ)
             client = await asyncio.to_thread(self._connect, key, base_url)
             client = self._clients.setdefault(loop, client)
         return desk, client

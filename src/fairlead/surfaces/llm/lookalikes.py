@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from fairlead.schema.dialects.nodes import Node, Nodes
 from fairlead.schema.fits import resolve
 from fairlead.schema.wording import json_type
-from fairlead.surfaces.llm.nodes import Node, Nodes
 
 _EXTRA: Final = "additional_properties"
 _TAGS: Final = {"object": "object", "record": "object", "array": "array", "tuple": "array"}

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.schema.dialects.dialect import OPENAI, Names, enumerated, kept
+from fairlead.schema.dialects.nodes import Node, Nodes
+from fairlead.schema.dialects.roots import ROOT
 from fairlead.schema.fits import Fit, resolve
 from fairlead.surfaces.llm import forms
-from fairlead.surfaces.llm.dialects import OPENAI, Names, enumerated, kept
 from fairlead.surfaces.llm.forms import Fits, Form
 from fairlead.surfaces.llm.lookalikes import Lookalikes, alike, extra_key
-from fairlead.surfaces.llm.nodes import Node, Nodes
-from fairlead.surfaces.llm.roots import ROOT
 
 
 class Strict:

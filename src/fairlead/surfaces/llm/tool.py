@@ -8,10 +8,10 @@ from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
 from fairlead.actions import Action
-from fairlead.surfaces.llm.dialects import ANTHROPIC, GEMINI, Dialect, Rewriter
-from fairlead.surfaces.llm.limits import Complexity, beyond_anthropic, beyond_openai, complexity
-from fairlead.surfaces.llm.nodes import Nodes
-from fairlead.surfaces.llm.roots import Recode, Root, rooted
+from fairlead.schema.dialects.dialect import ANTHROPIC, GEMINI, Dialect, Rewriter
+from fairlead.schema.dialects.limits import Complexity, beyond_anthropic, beyond_openai, complexity
+from fairlead.schema.dialects.nodes import Nodes
+from fairlead.schema.dialects.roots import Recode, Root, rooted
 from fairlead.surfaces.llm.strict import Strict
 from fairlead.surfaces.llm.trim import shortened, trimmed
 

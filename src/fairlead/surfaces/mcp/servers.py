@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.failures import Failure, Kind
 from fairlead.surfaces.cli.command import Options
+from fairlead.surfaces.cli.console import harmless_line
 from fairlead.surfaces.cli.hints import near_miss, wrong_option
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def _test(program: Program, options: Options, name: str) -> int:
     if "--json" in options.on:
         return program.write_json(told)
     _tell_left_out(program, server)
-    about = " ".join(str(told[key]) for key in ("server", "version") if told.get(key))
+    about = harmless_line(" ".join(str(told[key]) for key in ("server", "version") if told.get(key)))
     count = f"{len(actions)} tool{'' if len(actions) == 1 else 's'}"
     program.console.say(f"{name!r} works: {about or 'a server'}, protocol {told['protocol']}, {count}.")
     return 0
@@ -271,7 +272,7 @@ def _there(name: str, known: list[str]) -> None:
 
 def _tell_left_out(program: Program, server: McpServer) -> None:
     for tool, why in server.left_out.items():
-        program.console.say(f"{tool!r} is left out: {why}")
+        program.console.say(harmless_line(f"{tool!r} is left out: {why}"))
 
 
 def _lookup(program: Program) -> Lookup:

@@ -77,8 +77,12 @@ class Connection:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._refreshing: set[asyncio.Task[Any]] = set()
+        #: Whether the tools have changed since they were last asked for, and whether they are being read.
+        self._stale = self._reading = False
         self._calls: list[_Call] = []
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        #: Of its last answer over HTTP.
+        self._status = 0
         #: Who reads what the server writes to stderr, and our own end of that.
         self._reader: tuple[threading.Thread, TextIO] | None = None
 
@@ -106,7 +110,7 @@ class Connection:
         except Exception as error:
             await self._end()
             await self._hear_out()
-            raise self._broken(_words(_first(error)), error) from error
+            raise self._broken(self._refused or _words(_first(error)), error) from error
 
     async def close(self) -> None:
         """End the connection, and the server if it was started for it."""
@@ -219,6 +223,7 @@ class Connection:
             from mcp import StdioServerParameters
             from mcp.client.stdio import stdio_client
 
+            logging.getLogger("mcp.client.stdio").addFilter(_plainly)
             params = StdioServerParameters(
                 command=target.command[0], args=list(target.command[1:]), env=target.env, cwd=target.cwd
             )
@@ -226,8 +231,12 @@ class Connection:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        async def note(response: Any) -> None:
+            self._status = response.status_code
+
         limits = httpx2.Timeout(target.connect_timeout, read=target.timeout)
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=target.headers, timeout=limits))
+        client = httpx2.AsyncClient(headers=target.headers, timeout=limits, event_hooks={"response": [note]})
+        http = await stack.enter_async_context(client)
         return streamable_http_client(target.url, http_client=http)
 
     def _stderr(self) -> TextIO:
@@ -266,12 +275,28 @@ class Connection:
         with contextlib.suppress(Exception):
             async with client.listen(tools_list_changed=True) as events:
                 async for _ in events:
-                    await self._changed()
+                    self._told_of_change()
 
     async def _hear(self, message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             # Not here: the list cannot be read while the connection waits for this to end.
-            self._start(self._changed())
+            self._told_of_change()
+
+    def _told_of_change(self) -> None:
+        """Have the tools read: once for all that is told meanwhile, and never twice at a time, or the older list
+        might come last."""
+        self._stale = True
+        if not self._reading:
+            self._reading = True
+            self._start(self._read_again())
+
+    async def _read_again(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                await self._changed()
+        finally:
+            self._reading = False
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -365,7 +390,9 @@ class Connection:
             async with asyncio.timeout(_SIGN_OF_LIFE):
                 await client.list_tools(cache_mode="bypass")
         except Exception as error:
-            return getattr(_first(error), "code", _CLOSED) == _CLOSED
+            first = _first(error)
+            # An answer that cannot be read is an answer.
+            return not isinstance(first, ValueError) and getattr(first, "code", _CLOSED) == _CLOSED
         return False
 
     def _mark(self, why: str, cause: BaseException) -> Failure:
@@ -385,6 +412,14 @@ class Connection:
             cause=cause,
         )
 
+    @property
+    def _refused(self) -> str:
+        """What a server's last status says that refused to shake hands; the SDK leaves that out."""
+        if self._status in (401, 403):
+            way_out = "Give it headers by which it knows you, with --header or headers="
+            return f"it answered with status {self._status}, because of who asks. {way_out}"
+        return f"it answered with status {self._status}" if self._status >= 400 else ""
+
     def _shown(self, text: str) -> str:
         return quoted(masked(text, self.target.hidden)).strip()
 
@@ -397,6 +432,12 @@ class Connection:
         await asyncio.wait([task])
         if not task.cancelled():
             task.exception()  # was told already
+
+
+def _plainly(record: logging.LogRecord) -> bool:
+    """What a server prints beside the protocol is worth a line, and no traceback that quotes all of it."""
+    record.exc_info = record.exc_text = None
+    return True
 
 
 async def _unchecked(name: str, result: Any) -> None:

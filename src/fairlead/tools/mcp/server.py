@@ -34,6 +34,7 @@ from fairlead.tools.remote import (
     legal_name,
     quoted,
     resolved,
+    secret_variables,
     unique_names,
 )
 
@@ -265,6 +266,7 @@ class McpServer:
         whose = f"MCP server {self.name!r}"
         env, hidden = await resolved(_all_expanded(self.env), self.secrets, whose)
         headers, more = await resolved(_all_expanded(self.headers), self.secrets, whose)
+        texts = (*self.command, *self.env.values(), *self.headers.values(), self.url or "")
         return Target(
             self.name,
             tuple(expanded(word) for word in self.command),
@@ -272,7 +274,7 @@ class McpServer:
             self.cwd,
             None if self.url is None else expanded(self.url),
             headers,
-            (*hidden, *more),
+            (*hidden, *more, *secret_variables(texts)),
             self.connect_timeout,
             self.timeout,
             self.mode,
@@ -291,6 +293,8 @@ class McpServer:
         self.left_out = {}
         actions: dict[str, AnyAction] = {}
         for tool in wanted:
+            if tool.name in actions:
+                continue  # said twice: the first counts, so that it is the same each time
             try:
                 actions[tool.name] = self._action(tool, names[tool.name])
             except DefinitionError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,14 +17,12 @@ from typing import Any, Final
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
 from fairlead.tools.mcp.server import McpServer
-from fairlead.tools.remote import is_reference
+from fairlead.tools.remote import is_secret, looks_secret
 
 SERVERS_FILE: Final = ".mcp.json"
 SECTION: Final = "mcpServers"
 _TEXTS: Final = {"command": str, "args": list, "env": dict, "cwd": str, "url": str, "headers": dict}
 _OWN: Final = {"trust": bool, "prefix": str, "include": list, "timeout": (int, float), "reconnect": int}
-
-_SECRET_NAME: Final = re.compile(r"(?i)key|token|secret|passw|authorization|credential|cookie")
 
 
 def configured_servers(folder: str | os.PathLike[str] = ".") -> list[McpServer]:
@@ -82,27 +79,15 @@ def plain_secrets(entry: Mapping[str, Any]) -> list[str]:
         for key in ("env", "headers")
         if isinstance(entry.get(key), dict)
         for name, value in entry[key].items()
-        if isinstance(value, str) and _is_secret(name, value)
+        if isinstance(value, str) and is_secret(name, value)
     ]
-
-
-def _is_secret(name: str, value: str) -> bool:
-    if is_reference(value) or "${" in value:
-        return False
-    return _SECRET_NAME.search(name) is not None or _looks_secret(value)
-
-
-def _looks_secret(text: str) -> bool:
-    from fairlead.failures.redaction import DEFAULT
-
-    return DEFAULT.text(text) != text
 
 
 def _holds_secrets(section: Mapping[str, Mapping[str, Any]]) -> bool:
     return any(
         plain_secrets(entry)
-        or _looks_secret(str(entry.get("url", "")))
-        or (isinstance(args := entry.get("args"), list) and _looks_secret(" ".join(map(str, args))))
+        or looks_secret(str(entry.get("url", "")))
+        or (isinstance(args := entry.get("args"), list) and looks_secret(" ".join(map(str, args))))
         for entry in section.values()
     )
 

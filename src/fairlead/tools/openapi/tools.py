@@ -37,7 +37,9 @@ AnyAction = Action[..., Any]
 
 _READS: Final = ("get", "head", "options", "trace")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
+_SEE_OTHER: Final = 303
 _MOST_REDIRECTS: Final = 5
+_IDEMPOTENCY: Final = "Idempotency-Key"
 _LARGEST: Final = 16 * 1024 * 1024
 
 
@@ -72,6 +74,8 @@ class OpenApi:
         plain = {key: value for key, value in self.headers.items() if not is_reference(value)}
         self._document = read_document(document, plain)
         self.base_url = _base(base_url or self._document.base_url())
+        #: Where that is, without a name and a password in it.
+        self._host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         self.timeout = timeout
         self.check_output = check_output
         self.secrets = secrets
@@ -116,10 +120,15 @@ class OpenApi:
 
     async def _call(self, operation: Operation, takes: Takes, input: Mapping[str, Any], ctx: Context) -> Any:
         request = takes.request(input)
-        fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self.base_url}")
+        fixed, hidden = await resolved(self.headers, self.secrets, f"The API at {self._host}")
         headers = {"Accept": "application/json, */*;q=0.5", **request.headers}
-        if ctx.idempotency_key is not None and operation.method not in _READS:
-            headers.setdefault("Idempotency-Key", ctx.idempotency_key)
+        known = {key.lower() for key in headers}
+        if (
+            ctx.idempotency_key is not None
+            and operation.method not in _READS
+            and _IDEMPOTENCY.lower() not in known
+        ):
+            headers[_IDEMPOTENCY] = ctx.idempotency_key
         # What the developer gave stands for what has the same name, however either is spelled.
         given = {key.lower() for key in fixed}
         headers = {**{key: value for key, value in headers.items() if key.lower() not in given}, **fixed}
@@ -141,22 +150,27 @@ class OpenApi:
                         if response.status_code not in _REDIRECTS or "location" not in response.headers:
                             return response.status_code, response.headers, await _read(response, name)
                         url = self._next(method, response, name)
+                        if response.status_code == _SEE_OTHER:
+                            # It is done, and what came of it is to be read there.
+                            method, body = "GET", None
+                            headers = {key: headers[key] for key in headers if key.lower() != "content-type"}
         except httpx.TimeoutException as error:
             raise Failure(Kind.timeout, f"{name!r} got no answer in time.", cause=error) from error
         except httpx.DecodingError as error:
             words = f"{name!r} answered with what cannot be unpacked as its Content-Encoding says."
             raise Failure(Kind.upstream, words, cause=error) from error
         except httpx.TransportError as error:
-            words = f"{name!r} did not reach {urlsplit(self.base_url).netloc}: {type(error).__name__}."
+            words = f"{name!r} did not reach {self._host}: {type(error).__name__}."
             raise Failure(Kind.unavailable, words, cause=error) from error
         raise Failure(Kind.upstream, f"{name!r} was redirected more than {_MOST_REDIRECTS} times.")
 
     def _next(self, method: str, response: Any, name: str) -> str:
-        """Where a redirect leads, if it may be followed: on the same origin, and for what only reads."""
+        """Where a redirect leads, if it may be followed: on the same origin, and to what only reads."""
         target = response.url.join(response.headers["location"])
         here = urlsplit(self.base_url)
         there = urlsplit(str(target))
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc) or method.lower() not in _READS:
+        reads = method.lower() in _READS or response.status_code == _SEE_OTHER
+        if (there.scheme, there.netloc) != (here.scheme, here.netloc) or not reads:
             raise Failure(
                 Kind.upstream,
                 f"{name!r} was redirected to {there.hostname}, which is not followed: it is another host, or the call "

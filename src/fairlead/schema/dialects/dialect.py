@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps
+from fairlead.schema.dialects.nodes import Node, Nodes
 from fairlead.schema.fits import resolve
 from fairlead.schema.wording import json_type
-from fairlead.surfaces.llm.nodes import Node, Nodes
 
 #: Limits that are worth telling a model where the schema may not state them.
 _TOLD: Final = (

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from fairlead.surfaces.llm.nodes import Nodes
+from fairlead.schema.dialects.nodes import Node, Nodes
 
 Recode = Callable[[Any], Any]
 
@@ -19,7 +19,11 @@ ROOT: Final = "input"
 KEYS: Final = {
     "anthropic": re.compile(r"[A-Za-z0-9_.-]{1,64}"),
     "gemini": re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}"),
+    # For who does not know yet whom it will be: what all of them take.
+    "any": re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}"),
 }
+#: What no provider takes at the root of a tool's schema, beside the type.
+_COMPOSED: Final = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "if", "then", "else", "$ref")
 _LONGEST: Final = 64
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
 
@@ -37,6 +41,8 @@ def rooted(nodes: Nodes, document: dict[str, Any], format: str) -> Root:
     root = nodes.target(nodes.root)
     if root.kind not in ("object", "record") and not (root.kind == "any" and "type" in root.schema):
         return Root(_wrapped(document), lambda value: {ROOT: value}, _unwrap)
+    if any(word in document for word in _COMPOSED):
+        document = _decomposed(document, root)
     if document.get("type") != "object":
         document = {"type": "object", **document}
     renamed = _renamed(list(document.get("properties") or ()), KEYS.get(format))
@@ -50,6 +56,16 @@ def rooted(nodes: Nodes, document: dict[str, Any], format: str) -> Root:
         lambda value: _respelled(value, renamed),
         lambda value: _respelled(value, meant),
     )
+
+
+def _decomposed(document: dict[str, Any], root: Node) -> dict[str, Any]:
+    """An object's document without composition: what that says beyond keys is left to the action's own check."""
+    plain = {key: value for key, value in document.items() if key not in _COMPOSED}
+    if root.kind != "object":
+        return plain
+    required = [key for key in root.properties if key in root.required]
+    closed = {} if root.is_open else {"additionalProperties": False}
+    return {**plain, "type": "object", "properties": dict(root.properties), "required": required, **closed}
 
 
 def _wrapped(document: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from fairlead.surfaces.llm.nodes import Nodes
+from fairlead.schema.dialects.nodes import Nodes
 
 MOST_PROPERTIES: Final = 5_000
 DEEPEST: Final = 10
