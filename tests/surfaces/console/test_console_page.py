@@ -366,6 +366,18 @@ def test_logs_progress_and_artifacts_are_shown_while_it_runs(visit: Visit, conso
     assert download.value.path().read_text() == "stamp"
 
 
+def test_a_page_stays_as_it_is_while_its_action_runs(visit: Visit) -> None:
+    page = visit("wait_here")
+    parts = page.locator(".heading, .tabs, .inputs")
+    places = "all => all.map((each) => each.getBoundingClientRect().toJSON())"
+    before = parts.evaluate_all(places)
+    run(page)
+    ran(page, "running")
+    assert parts.evaluate_all(places) == before
+    page.keyboard.press("Escape")
+    ran(page, "failed")
+
+
 def test_cancelling_stops_the_work(visit: Visit, console: Any) -> None:
     page = visit("wait_here")
     console.app.stopped.clear()

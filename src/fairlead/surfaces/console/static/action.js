@@ -314,7 +314,6 @@ export class ActionView {
   #draw() {
     // Not `disabled`: the focus would be lost with every run.
     this.#run.setAttribute("aria-disabled", String(this.running || this.#page.broken));
-    this.element.classList.toggle("busy", this.running);
   }
 
   refresh() {
