@@ -176,7 +176,7 @@ def test_every_tab_opens(watch: Watch, tab: Page) -> None:
     for name in ("Agents", "Deliveries", "Keys", "Rates", "Audit", "Tasks"):
         tab.get_by_role("tab", name=name).click()
         expect(tab.get_by_role("tabpanel", name=name)).to_be_visible()
-        assert tab.url.endswith(f"#/gateway/{name.lower()}")
+        assert tab.url.endswith(f"#/-/gateway/{name.lower()}")
     tab.get_by_role("tab", name="Agents").click()
     expect(tab.get_by_role("region", name="Agents")).to_contain_text("Knows the harbour.")
 

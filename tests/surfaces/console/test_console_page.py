@@ -108,6 +108,31 @@ def test_an_unknown_action_is_said_to_be_none(visit: Visit) -> None:
     expect(page.get_by_role("heading", name="No such action")).to_be_visible()
 
 
+def test_an_address_that_cannot_be_read_is_that_of_no_action(visit: Visit) -> None:
+    page = visit("%zz")
+    expect(page.get_by_role("heading", name="No such action")).to_be_visible()
+
+
+def test_actions_and_the_consoles_own_pages_may_have_the_same_names(
+    browser: Browser, serve: Callable[[Any], Any]
+) -> None:
+    app = App("twins", description="Actions that are called like pages.")
+
+    async def twin() -> str:
+        """Be called like a page."""
+        return "twin"
+
+    for name in ("history", "failures", "pipelines"):
+        app.action(twin, name=name, title=f"The action {name}")
+    page = opened(browser, serve, app)
+    for name, title in (("history", "History"), ("failures", "Failure codes")):
+        page.get_by_role("navigation").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"The action {name}")
+        page.get_by_role("banner").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    page.context.close()
+
+
 def test_what_is_deprecated_points_to_its_replacement(visit: Visit) -> None:
     page = visit("old_echo")
     expect(page.get_by_text("It is slow.")).to_be_visible()

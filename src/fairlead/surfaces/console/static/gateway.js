@@ -157,7 +157,7 @@ const LISTS = {
 const taskLink = (row) =>
   h(
     "a",
-    { href: `#/gateway/tasks/${encodeURIComponent(row.task_id)}`, data: { of: row.task_id } },
+    { href: `#/-/gateway/tasks/${encodeURIComponent(row.task_id)}`, data: { of: row.task_id } },
     short(row.task_id),
   );
 
@@ -206,7 +206,7 @@ function timeline() {
           h("h2", {}, "Timeline of ", h("code", {}, task.task_id)),
           status(task.status),
           h("span", { class: "grow" }),
-          h("a", { class: "button quiet small", href: "#/gateway/tasks" }, "Close"),
+          h("a", { class: "button quiet small", href: "#/-/gateway/tasks" }, "Close"),
         ),
         h(
           "ol",
@@ -349,7 +349,7 @@ function build() {
   const all = tabs(
     "Gateway",
     Object.entries(panels).map(([name, [title, element]]) => ({ id: name, title, make: () => element })),
-    (name) => (location.hash = `#/gateway/${name}`),
+    (name) => (location.hash = `#/-/gateway/${name}`),
   );
   const element = h(
     "article",
