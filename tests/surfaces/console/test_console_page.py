@@ -367,6 +367,33 @@ def test_numbers_that_a_double_cannot_hold_are_neither_lost_in_nor_out(visit: Vi
     expect(outcome(page).get_by_role("tree")).to_contain_text("9007199254740993")
 
 
+def test_types_that_contain_themselves_have_a_form(browser: Browser, serve: Callable[[Any], Any]) -> None:
+    nested = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/nested"}}]}
+    sum_ = {"prefixItems": [{"$ref": "#/$defs/term"}] * 2, "type": "array", "minItems": 2, "maxItems": 2}
+    term = {"anyOf": [sum_, {"type": "integer"}]}
+    members = {"nested": {"$ref": "#/$defs/nested"}, "term": {"$ref": "#/$defs/term"}}
+    app = App("trees", description="Types that contain themselves.")
+
+    @app.action(
+        input={
+            "type": "object",
+            "properties": members,
+            "required": ["nested", "term"],
+            "$defs": {"nested": nested, "term": term},
+        }
+    )
+    async def grow(input: Any) -> Any:
+        """Give it back."""
+        return input
+
+    page = opened(browser, serve, app)
+    write(page, {"nested": [1, [2]], "term": [[1, 2], 3]})
+    expect(member(page, "nested").locator("select").first).to_have_value("1")
+    run(page)
+    assert result_of(page) == {"nested": [1, [2]], "term": [[1, 2], 3]}
+    page.context.close()
+
+
 # Running.
 
 
