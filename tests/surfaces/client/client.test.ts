@@ -240,6 +240,14 @@ test("a time-out is told to the server, and guards the wait", async () => {
   await new Promise((resolve) => silent.close(resolve));
 });
 
+test("a time-out may be longer than a timer can count to", async () => {
+  const month = 31 * 24 * 3600 * 1000;
+  expect(await client.greet({ name: "Ada" }, { timeoutMs: month })).toBe("Hello Ada");
+  expect(await client.greet({ name: "Ada" }, { deadlineMs: month })).toBe("Hello Ada");
+  const events = await collect(client.$stream("greet", { name: "Ada" }, { timeoutMs: month }));
+  expect(events.at(-1)).toMatchObject({ type: "result", envelope: { ok: true } });
+});
+
 test("events come in order and the result is last", async () => {
   const events = await collect(client.$stream("sail", { legs: 2 }));
   expect(events.map((event) => event.type)).toEqual(["log", "progress", "progress", "artifact", "log", "result"]);
