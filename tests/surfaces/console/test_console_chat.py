@@ -312,6 +312,38 @@ def test_a_run_is_terminated_with_what_it_does(talk: Talk, app: Quay, way: str) 
     expect(tool(page, "wait_here")).not_to_have_attribute("data-state", "running")
 
 
+@pytest.mark.parametrize("printed", ["begun", ""])
+def test_a_command_is_ended_and_the_run_goes_on(talk: Talk, app: Quay, printed: str) -> None:
+    runs = f"{'echo begun; ' if printed else ''}sleep {PATIENCE:g}"
+    page = talk("Wait.", Turn("", calls=(call("shell_run", command=runs),)), "It was ended.")
+    page.get_by_role("button", name="Approve").click()
+    tool(page, "shell_run").get_by_role("button", name="End this command").click()
+    over(page)
+    expect(said(page)).to_contain_text("It was ended.")
+    expect(page.get_by_role("button", name="End this command")).to_be_hidden()
+    result = app.told()["result"]
+    assert (result["killed_by"], result["stdout"]) == ("user", printed)
+
+
+def test_a_command_of_an_agent_that_keeps_no_conversations_is_ended(visit: Visit, app: Quay) -> None:
+    app.script[:] = [Turn("", calls=(call("shell_run", command=f"sleep {PATIENCE:g}"),)), "It was ended."]
+    page = visit("porter")
+    page.get_by_role("textbox", name="Message Porter").fill("all of it")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Approve").click()
+    tool(page, "shell_run").get_by_role("button", name="End this command").click()
+    over(page)
+    assert app.told()["result"]["killed_by"] == "user"
+
+
+def test_a_tool_that_runs_no_command_has_none_to_end(talk: Talk, app: Quay) -> None:
+    page = talk("Load.", Turn("", calls=(call("load"),)), "Loaded.")
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    expect(page.get_by_role("button", name="End this command")).to_be_hidden()
+    app.go.set()
+    over(page)
+
+
 def test_a_page_that_is_loaded_again_goes_on_with_the_run(talk: Talk, app: Quay) -> None:
     page = talk("Burn.", call("burn", pier=2), "Burnt.")
     expect(ask_card(page)).to_be_visible()

@@ -1,9 +1,10 @@
 """Chats of the page with an app's agents: the conversations of whoever acts, and runs that the page follows.
 
     GET  /api/agents/NAME/conversations
-    POST /api/agents/NAME/{open, say, follow, answer, terminate, rename, delete}   {"id": ..., ...}
+    POST /api/agents/NAME/{open, say, follow, answer, stop, terminate, rename, delete}   {"id": ..., ...}
 
-`say` and `follow` answer with the run's events, the result last. It is behind the console's gate, like all the rest.
+`stop` ends the commands of one call of a tool's, `terminate` the whole run. `say` and `follow` answer with the run's
+events, the result last. It is behind the console's gate, like all the rest.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Chat:
             ("GET", "conversations"): self._conversations,
             ("POST", "open"): self._open,
             ("POST", "answer"): self._answer,
+            ("POST", "stop"): self._stop,
             ("POST", "terminate"): self._terminate,
             ("POST", "rename"): self._rename,
             ("POST", "delete"): self._delete,
@@ -145,6 +147,15 @@ class Chat:
 
     async def _answer(self, visit: Visit) -> dict[str, Any]:
         self.runs.get(visit.owner, visit.id).desk.answer(visit.body.get("question"), visit.body)
+        return {}
+
+    async def _stop(self, visit: Visit) -> dict[str, Any]:
+        from fairlead.tools.processes import terminate
+
+        run, call = self.runs.get(visit.owner, visit.id), visit.body.get("call")
+        within = visit.id if keeps_conversations(visit.action) else run.invocation
+        if not isinstance(call, str) or not terminate(call, within):
+            raise Failure(Kind.not_found, "This call of a tool runs no command any more.", field="call")
         return {}
 
     async def _terminate(self, visit: Visit) -> dict[str, Any]:

@@ -385,6 +385,7 @@ class Thread {
     return new Turn(this.#action.title, {
       quiet,
       answer: (told) => this.#answer(told),
+      stop: (call) => this.#ask("stop", { call }),
       again: () => this.#input && !this.running && this.say(...this.#input),
       todo: (text) => this.#todo.set(text),
       tell: (words) => this.#tell({ kind: "asks", words }),
