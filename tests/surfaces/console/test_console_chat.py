@@ -232,6 +232,16 @@ def test_a_tool_runs_after_it_was_approved(talk: Talk, app: Quay) -> None:
     expect(tool(page, "burn")).to_have_attribute("data-state", "ok")
 
 
+def test_all_of_what_is_to_be_approved_is_seen_as_it_is(talk: Talk) -> None:
+    hidden = f"echo harmless {'.' * 300}; rm -rf \u202e~"
+    page = talk("Tidy up.", Turn("", calls=(call("shell_run", command=hidden),)), "Well.")
+    shown = page.get_by_role("region", name="What it would be given")
+    expect(shown).to_contain_text("; rm -rf \\u202e~")
+    assert shown.evaluate("each => each.scrollWidth <= each.clientWidth")
+    page.get_by_role("button", name="Deny").click()
+    over(page)
+
+
 def test_always_is_for_the_whole_conversation(talk: Talk, app: Quay) -> None:
     page = talk("Burn.", call("burn", pier=1), call("burn", pier=2), "Burnt.")
     ask_card(page).get_by_role("button", name="Always").click()

@@ -475,6 +475,16 @@ def test_an_action_that_asks_for_a_token_is_asked_about_once(visit: Visit, conso
     assert console.app.done == ["signed I agree"]
 
 
+def test_all_of_what_is_to_be_confirmed_is_seen_as_it_is(visit: Visit, console: Any) -> None:
+    page = visit("sign")
+    write(page, {"text": f"I agree {'.' * 300} to pay \u202e100"})
+    run(page)
+    shown = page.get_by_role("dialog").locator("pre")
+    expect(shown).to_contain_text("to pay \\u202e100")
+    assert shown.evaluate("each => each.scrollWidth <= each.clientWidth")
+    page.keyboard.press("Escape")
+
+
 def test_what_is_streamed_is_the_result(visit: Visit) -> None:
     page = visit("drip")
     run(page)

@@ -1,7 +1,7 @@
 // What an agent does, as cards: tools with their arguments and results, requests to approve, questions, files.
 
 import { button, h, icon, pill, toast, uid } from "./dom.js";
-import { parse, stringify } from "./exact.js";
+import { parse, spelled, stringify } from "./exact.js";
 import { block } from "./highlight.js";
 
 /** Lines of what a tool says that are kept in its card. */
@@ -255,7 +255,7 @@ export function approvalCard({ id, tool, input, agent }, answer) {
     "section",
     { class: "ask", role: "group", "aria-labelledby": titleId, tabIndex: -1 },
     h("h3", { id: titleId }, icon("alert"), h("span", {}, `May ${agent} use `, h("code", {}, tool), "?")),
-    block(stringify(input, 2), "json", "What it would be given"),
+    block(spelled(input), "json", "What it would be given"),
     note,
     h("div", { class: "ask-row" }, yes, always, no, reason),
   );

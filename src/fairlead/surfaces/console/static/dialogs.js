@@ -2,7 +2,7 @@
 
 import { acting } from "./api.js";
 import { button, h, icon, toast, uid } from "./dom.js";
-import { complaint, parse, stringify } from "./exact.js";
+import { complaint, parse, spelled, stringify } from "./exact.js";
 import { block } from "./highlight.js";
 
 /** Something to read or answer before anything else. */
@@ -46,7 +46,7 @@ export function confirmCall(action, input, reason) {
         { class: "stack" },
         h("p", {}, action.description),
         h("p", { class: "soft" }, reason ?? effect),
-        block(stringify(masked(input, action.secretFields ?? []), 2)),
+        block(spelled(masked(input, action.secretFields ?? []))),
       ),
       [stay, go],
       { danger: action.sideEffects === "destructive", kind: "confirm" },

@@ -19,6 +19,13 @@ export const parse = (text) => JSON.parse(text, revive);
 /** A value as JSON; `indent` makes it readable. */
 export const stringify = (value, indent = 0) => JSON.stringify(value, replace, indent);
 
+/** Characters that are not seen, or that show others in another order. */
+const UNSEEN = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A value as JSON in which nothing can pass for something else: for what a person is asked to agree to. */
+export const spelled = (value) =>
+  stringify(value, 2).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** A copy that shares nothing. */
 export const copy = (value) => (value === undefined ? undefined : parse(stringify(value)));
 
