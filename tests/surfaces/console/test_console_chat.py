@@ -411,6 +411,22 @@ def test_conversations_are_listed_renamed_and_deleted(talk: Talk) -> None:
     expect(page.get_by_text("Talk with Mate")).to_be_visible()
 
 
+def test_who_acts_as_another_sees_the_others_conversations(talk: Talk) -> None:
+    page = talk("For me alone.", "Sure.")
+    over(page)
+    expect(talks(page).get_by_role("link", name="For me alone.")).to_be_visible()
+    act_as = page.get_by_role("button", name="Acting as")
+    act_as.click()
+    page.get_by_label("user").fill('"ann"')
+    page.get_by_role("button", name="Act as this caller").click()
+    expect(talks(page).get_by_role("link", name="For me alone.")).to_have_count(0)
+    expect(said(page)).not_to_contain_text("Sure.")
+    act_as.click()
+    page.get_by_role("button", name="Act as yourself").click()
+    talks(page).get_by_role("link", name="For me alone.").click()
+    expect(said(page)).to_contain_text("Sure.")
+
+
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:
     page = talk("A talk with a draft", "Yes.")
     over(page)

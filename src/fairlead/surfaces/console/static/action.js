@@ -100,6 +100,11 @@ export class ActionView {
     return whole;
   }
 
+  /** Another caller acts now. */
+  changeCaller() {
+    this.#chat?.changeCaller();
+  }
+
   focusForm() {
     if (this.#chatting) this.#chat.focus();
     else this.#form.focus();

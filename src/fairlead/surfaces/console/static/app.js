@@ -46,7 +46,7 @@ const insights = h(
   h("span", {}, "Insights"),
 );
 const signal = h("span", { class: "signal", role: "status" });
-const who = button("", () => chooseIdentity(state.about.identity, drawIdentity), {
+const who = button("", () => chooseIdentity(state.about.identity, changeCaller), {
   sign: "person",
   kind: "quiet who",
 });
@@ -95,6 +95,11 @@ function drawIdentity() {
   who.title = `Acting as ${called}`;
   who.replaceChildren(icon("person"), h("span", {}, who.title));
   who.classList.toggle("other", acting.as !== null);
+}
+
+function changeCaller() {
+  drawIdentity();
+  for (const view of state.views.values()) view.changeCaller();
 }
 
 /** The console's own pages. No action can be called "-": behind it they are there whatever the app calls its actions. */

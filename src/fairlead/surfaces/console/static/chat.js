@@ -84,10 +84,23 @@ export class ChatView {
   /** Begin a conversation, or go on in one that has not begun. */
   begin() {
     this.element.classList.remove("side-shown");
+    this.#startOver();
+    this.focus();
+  }
+
+  /** Another caller acts now, and the conversations are theirs. */
+  changeCaller() {
+    this.#threads.clear();
+    this.#thread = null;
+    this.#list.replaceChildren();
+    if (this.element.isConnected) this.#startOver();
+    this.#refresh();
+  }
+
+  #startOver() {
     const place = `#/${this.action.name}/chat`;
     if (location.hash === place) this.open(null);
     else location.hash = place;
-    this.focus();
   }
 
   focus() {
