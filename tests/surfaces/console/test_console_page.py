@@ -548,6 +548,15 @@ def test_a_list_of_objects_is_a_table_that_sorts_and_grows(visit: Visit) -> None
     expect(outcome(page).locator("pre")).to_contain_text('"name": "Boat 007"')
 
 
+def test_a_table_shows_nothing_where_a_row_has_nothing(visit: Visit) -> None:
+    page = visit("echo")
+    write(page, {"value": [{"id": 1, "constructor": "Renault", "__proto__": "old"}, {"id": 2}]})
+    run(page)
+    ran(page)
+    cells = outcome(page).get_by_role("row").nth(2).get_by_role("cell")
+    expect(cells).to_have_text(["2", "", ""])
+
+
 def test_a_tree_opens_and_closes_from_the_keyboard(visit: Visit) -> None:
     page = visit("echo")
     write(page, {"value": {"a": {"b": [1, 2]}, "c": None}})
