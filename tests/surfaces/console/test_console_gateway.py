@@ -152,6 +152,14 @@ def test_the_page_shows_a_task_and_its_timeline(watch: Watch, tab: Page) -> None
     expect(tab.get_by_text("No task is running or waiting.")).to_be_visible()
 
 
+def test_a_timeline_comes_back_after_one_that_is_not_there(watch: Watch, tab: Page) -> None:
+    id = watch.submit()
+    line = tab.get_by_label("Timeline")
+    for place, told in ((id, id), ("none", "no such task"), (id, id)):
+        open_at(tab, watch, f"gateway/tasks/{place}")
+        expect(line).to_contain_text(told)
+
+
 def test_a_key_is_made_shown_once_and_revoked_on_the_page(watch: Watch, tab: Page) -> None:
     open_at(tab, watch, "gateway/keys")
     tab.get_by_label("Name").fill("ci")

@@ -192,6 +192,7 @@ function timeline() {
       try {
         ({ task } = await ask("gateway/task", { method: "POST", body: { id }, headers: who() }));
       } catch (error) {
+        shown = "";
         element.replaceChildren(h("p", { class: "empty" }, error.message));
         return;
       }
