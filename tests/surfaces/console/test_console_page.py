@@ -848,6 +848,29 @@ def test_a_narrow_screen_has_everything_and_scrolls_one_way(visit: Visit) -> Non
         page.set_viewport_size({"width": 1280, "height": 860})
 
 
+def test_long_names_and_words_are_seen_to_their_end(browser: Browser, serve: Callable[[Any], Any]) -> None:
+    app = App("long", description="Long names.")
+    name = "maximum_number_of_connections_at_the_same_time_and_then_some"
+    number = {"type": "integer", "description": "y" * 300}
+
+    @app.action(description="x" * 300, input={"type": "object", "properties": {name: number}})
+    async def connect(input: Any) -> None: ...
+
+    page = opened(browser, serve, app)
+    write(page, {name: 1})
+    parts = page.locator(".lead, .field .name, .field .about, .field-head button:visible")
+    for width in (360, 1280):
+        page.set_viewport_size({"width": width, "height": 700})
+        assert parts.count() == 4
+        for part in parts.all():
+            assert part.evaluate(
+                "each => { const whole = document.createRange(); whole.selectNodeContents(each);"
+                " const box = each.closest('.heading, .form-card').getBoundingClientRect();"
+                " return whole.getBoundingClientRect().right <= box.right }"
+            )
+    page.close()
+
+
 def test_the_page_never_scrolls_sideways_with_all_that_the_bar_can_hold(visit: Visit) -> None:
     page = visit("everything")
     name = "somebody with a name that is longer than most"
