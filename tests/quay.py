@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from fairlead import App, Context
 from fairlead.agents import Agent
@@ -92,5 +92,11 @@ def quay(folder: Path) -> Quay:
     app.add(
         Agent("porter", model=app.model, instructions="Obey.", function=given, tools=["shell_run"]).action
     )
+
+    def unlocked(chest: str, pin: SecretStr) -> str:
+        """Open a chest."""
+        return f"Open {chest}."
+
+    app.add(Agent("keeper", model=app.model, instructions="Obey.", function=unlocked, tools=["load"]).action)
     app.add(Agent("judge", model=app.model, instructions="Judge a ship.", function=asked).action)
     return app

@@ -459,6 +459,22 @@ def test_an_agent_that_needs_more_than_a_text_has_a_form(visit: Visit, app: Quay
     expect(said(page)).to_contain_text('"tons": 12')
 
 
+def test_secrets_that_an_agent_is_given_are_not_shown(visit: Visit, app: Quay) -> None:
+    app.script[:] = [Turn("", calls=(call("load"),)), "It is open."]
+    page = visit("keeper")
+    fields = page.locator(".composer-form")
+    fields.locator('[data-field="chest"] :is(input, textarea)').fill("the old one")
+    fields.locator('[data-field="pin"] input').fill("4711")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    for _ in range(2):  # as it was said, and as it is told to a page that is loaded again
+        expect(said(page)).to_contain_text("the old one")
+        expect(said(page)).not_to_contain_text("4711")
+        page.reload()
+    app.go.set()
+    over(page)
+
+
 @pytest.mark.parametrize("width", [420, 1280])
 def test_the_page_fits_its_window(talk: Talk, width: int) -> None:
     page = talk("Look.", call("look", where="north"), "word " * 400)

@@ -26,6 +26,7 @@ from fairlead.surfaces.console.acting import Acting
 from fairlead.surfaces.console.chat_runs import SURFACE, Runs
 from fairlead.surfaces.console.gate import object_in
 from fairlead.surfaces.console.inside import AGENTS
+from fairlead.surfaces.console.keep import keepable
 from fairlead.surfaces.http.asgi import Receive, Request, Scope, Send, disconnected, read_body, respond
 from fairlead.surfaces.refusal import LONGEST
 from fairlead.surfaces.talking import CONVERSATION, agent_of, keeps_conversations, message_member
@@ -128,12 +129,16 @@ class Chat:
         before, awaiting = await self._so_far(visit)
         run = self.runs.begin(visit.owner, id, action, given, visit.caller)
         run.before = before
-        prompt = message_member(action)
         # An answer is shown with its question.
-        run.words = (
-            "" if awaiting else str(input.get(prompt, "")) if prompt else _json.dumps(input, indent=True)
-        )
+        run.words = "" if awaiting else self._words(action, input)
         return run.follow()
+
+    def _words(self, action: Action[..., Any], input: dict[str, Any]) -> str:
+        """What was said, for a page that is loaded again."""
+        prompt = message_member(action)
+        if prompt:
+            return str(input.get(prompt, ""))
+        return _json.dumps(keepable(input, action.input.json_schema, self._app.redactor), indent=True)
 
     async def _so_far(self, visit: Visit) -> tuple[int, bool]:
         """How many messages a conversation has, and whether it waits for an answer."""

@@ -3,7 +3,7 @@
 import { Refused, ask, stream, who } from "./api.js";
 import { todoBox } from "./chat-cards.js";
 import { Turn, kept, said } from "./chat-turn.js";
-import { dialog } from "./dialogs.js";
+import { dialog, masked } from "./dialogs.js";
 import { button, h, icon, pill, toast, uid } from "./dom.js";
 import { stringify } from "./exact.js";
 import { form } from "./form.js";
@@ -500,7 +500,7 @@ function composer(action, { send, stop, keep }) {
     read() {
       if (fields) {
         const input = fields.get();
-        return { input, text: stringify(input, 2) };
+        return { input, text: stringify(masked(input, action.secretFields ?? []), 2) };
       }
       const text = area.value;
       return text.trim() ? { input: { [name]: text }, text } : null;

@@ -57,7 +57,7 @@ export function confirmCall(action, input, reason) {
 }
 
 /** An input with dots for its secrets, as its form has them. */
-function masked(value, names) {
+export function masked(value, names) {
   if (Array.isArray(value)) return value.map((item) => masked(item, names));
   if (value === null || typeof value !== "object") return value;
   if (![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value;
