@@ -354,6 +354,18 @@ def test_a_number_that_is_none_yet_is_said_at_once(visit: Visit) -> None:
     expect(member(page, "n").locator(".issue")).to_be_hidden()
 
 
+def test_a_number_that_is_too_large_does_not_become_null(visit: Visit) -> None:
+    page = visit("echo")
+    editor(page).fill('{"value": 1e400}')
+    expect(page.get_by_text("Not JSON: A number is too large.")).to_be_visible()
+    editor(page).fill(f'{{"value": {"9" * 400}}}')
+    assert input_of(page) == {"value": int("9" * 400)}
+    page = visit("everything")
+    member(page, "ratio").locator("input").fill("1e400")
+    expect(member(page, "ratio")).to_contain_text("Not a number yet.")
+    assert input_of(page)["ratio"] == "1e400"
+
+
 def test_numbers_that_a_double_cannot_hold_are_neither_lost_in_nor_out(visit: Visit) -> None:
     page = visit("boats")
     member(page, "n").get_by_role("textbox").fill("9007199254740993")

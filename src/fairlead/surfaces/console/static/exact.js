@@ -4,8 +4,10 @@ const CAN_WRITE = typeof JSON.rawJSON === "function";
 
 function revive(_, value, context) {
   if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
-  const source = context?.source;
-  return source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : value;
+  if (/^-?\d+$/.test(context?.source ?? "")) return BigInt(context.source);
+  // It would be written as null.
+  if (!Number.isFinite(value)) throw new SyntaxError("A number is too large");
+  return value;
 }
 
 function replace(_, value) {
@@ -35,7 +37,7 @@ export const same = (a, b) => stringify(a) === stringify(b);
 export function complaint(text) {
   if (!text.trim()) return "Empty: write JSON here, such as {}.";
   try {
-    JSON.parse(text);
+    parse(text);
   } catch (error) {
     const at = /position (\d+)/.exec(error.message);
     const where = at ? placeOf(text, Number(at[1])) : "";
