@@ -333,7 +333,9 @@ class HttpTransport implements Transport {
     const headers: Record<string, string> = { ...(await this.#headers()), accept };
     if (fits) headers["idempotency-key"] = idempotencyKey ?? "";
     const place = `${this.#place}/${encodeURIComponent(action)}/${verb}`;
-    return await wait.for(this.#fetch(place, { method: "POST", headers, body, signal: wait.signal }));
+    // Another place is not followed to: the credentials are for this one, and `headers` may hold some.
+    const redirect = "manual";
+    return await wait.for(this.#fetch(place, { method: "POST", headers, body, redirect, signal: wait.signal }));
   }
 
   async #envelope(response: Response, wait: Wait): Promise<Envelope<unknown>> {
