@@ -8,10 +8,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, SecretStr
+
 from fairlead import App, Context
 from fairlead.agents import Agent
 from fairlead.agents.models.script import ScriptModel
 from fairlead.tools.charts import charts
+from fairlead.tools.shell import shell
 
 PATIENCE = 20.0
 
@@ -30,6 +33,10 @@ class Quay(App):
     def told(self) -> Any:
         """What the model was last told by a tool."""
         return json.loads(self.model.requests[-1].messages[-1].content)
+
+
+class Order(BaseModel):
+    what: str
 
 
 def quay(folder: Path) -> Quay:
@@ -69,14 +76,27 @@ def quay(folder: Path) -> Quay:
         finally:
             app.stopped.set()
 
-    for tool in charts():
+    for tool in (*charts(), *shell(folder)):
         app.add(tool)
-    tools = ["look", "burn", "load", "wait_here", "render_chart"]
+    tools = ["look", "burn", "load", "wait_here", "render_chart", "shell_run"]
     app.add(Agent("mate", model=app.model, instructions="Help at the quay.", tools=tools).action)
 
     def asked(ship: str, tons: int) -> Any:
         """Judge a ship."""
         return f"Is {ship} good for {tons} tons?"
 
+    def given(order: Order) -> str:
+        """Carry something out."""
+        return f"Carry out {order.what}."
+
+    app.add(
+        Agent("porter", model=app.model, instructions="Obey.", function=given, tools=["shell_run"]).action
+    )
+
+    def unlocked(chest: str, pin: SecretStr) -> str:
+        """Open a chest."""
+        return f"Open {chest}."
+
+    app.add(Agent("keeper", model=app.model, instructions="Obey.", function=unlocked, tools=["load"]).action)
     app.add(Agent("judge", model=app.model, instructions="Judge a ship.", function=asked).action)
     return app

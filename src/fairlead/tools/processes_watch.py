@@ -67,12 +67,13 @@ async def _until_over(process: Process, ctx: Context, idle: float | None) -> Non
 
 
 class Words:
-    """What whoever listens is told of a process: the end of its output, when there is something new."""
+    """What whoever listens is told of a process: that it runs, and the end of its output when that is new."""
 
     def __init__(self, process: Process, ctx: Context) -> None:
         self._process = process
         self._ctx = ctx
-        self._told = 0
+        #: How much of its output is told; even of one that prints nothing there is word once.
+        self._told: int | None = None
 
     @property
     def pause(self) -> float:

@@ -140,6 +140,26 @@ test("what is not an envelope is an invalid response", async () => {
   expect(requests.length).toBe(4);
 });
 
+test("credentials are not taken along to another place", async () => {
+  const elsewhere: Array<unknown> = [];
+  const other = createServer((request, response) => {
+    elsewhere.push(request.headers);
+    response.end('{"ok": true, "data": "stolen"}');
+  });
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const to = `http://127.0.0.1:${(other.address() as AddressInfo).port}/`;
+  const first = createServer((_, response) => response.writeHead(307, { location: to }).end());
+  await new Promise<void>((resolve) => first.listen(0, "127.0.0.1", resolve));
+  const { port } = first.address() as AddressInfo;
+  const led = createClient({ url: `http://127.0.0.1:${port}`, headers: { "x-api-key": "secret" } });
+  expect((await failure(led.greet({ name: "Ada" }))).code).toBe("INVALID_RESPONSE");
+  expect(elsewhere).toEqual([]);
+  for (const server of [first, other]) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
 test("a call is sent again where its failure says that may help, with one key", async () => {
   const { client, requests } = answered(refused("TIMEOUT", true), refused("QUITE_NEW", true), ok("here"), ok("there"));
   expect(await client.greet({ name: "Ada" })).toBe("here");
@@ -238,6 +258,14 @@ test("a time-out is told to the server, and guards the wait", async () => {
   expect(await failure(deaf.greet({ name: "Ada" }))).toMatchObject({ code: "TIMEOUT" });
   silent.closeAllConnections();
   await new Promise((resolve) => silent.close(resolve));
+});
+
+test("a time-out may be longer than a timer can count to", async () => {
+  const month = 31 * 24 * 3600 * 1000;
+  expect(await client.greet({ name: "Ada" }, { timeoutMs: month })).toBe("Hello Ada");
+  expect(await client.greet({ name: "Ada" }, { deadlineMs: month })).toBe("Hello Ada");
+  const events = await collect(client.$stream("greet", { name: "Ada" }, { timeoutMs: month }));
+  expect(events.at(-1)).toMatchObject({ type: "result", envelope: { ok: true } });
 });
 
 test("events come in order and the result is last", async () => {

@@ -99,7 +99,10 @@ def test_no_words_of_an_app_can_become_code() -> None:
 
 @pytest.mark.parametrize(
     ("action", "method"),
-    [("greet", "greet"), ("stream", "stream_"), ("close", "close_"), ("import", "import_")],
+    [
+        *(("greet", "greet"), ("stream", "stream_"), ("close", "close_"), ("import", "import_")),
+        ("transport", "transport_"),
+    ],
 )
 def test_a_method_gives_way_to_names_that_mean_something_else(action: str, method: str) -> None:
     assert method_name(action) == method
@@ -122,6 +125,29 @@ async def test_a_method_that_gave_way_calls_its_action() -> None:
     assert await client.import_(invoke=3) == 3
     assert await client.import_({"invoke": 3}, timeout=5) == 3
     assert await client.odd({"not-a-name": 1}) == {"not-a-name": 1}
+
+
+async def test_a_method_gives_way_to_no_other_action() -> None:
+    app = App("names")
+
+    @app.action(name="import")
+    async def bring() -> str:
+        """Bring something in."""
+        return "import"
+
+    @app.action
+    async def import_() -> str:
+        """Bring more in."""
+        return "import_"
+
+    @app.action
+    async def transport() -> str:
+        """Bring something elsewhere."""
+        return "transport"
+
+    client = loaded(python(app.actions, name="C", header=HEADER))["C"](runtime=app)
+    said = [await client.import_(), await client.import__(), await client.transport_()]
+    assert said == ["import_", "import", "transport"]
 
 
 def test_26_31_a_typed_client_has_an_overload_for_data_and_one_for_the_envelope(harbour: ModuleType) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.actions import action
 from fairlead.surfaces.client.shapes import Names, read
 from fairlead.surfaces.client.ts_client import typescript
 from fairlead.surfaces.client.ts_types import declaration
@@ -96,6 +97,20 @@ def compiled(folder: Path, *arguments: str) -> None:
 
 def test_the_client_compiles_strictly_and_its_types_say_what_they_should(workshop: Path) -> None:
     compiled(workshop, "tasks.ts", "harbour.ts", "types.ts", "exotic.ts", "empty.ts")
+
+
+def test_words_of_the_language_are_names_of_methods(workshop: Path) -> None:
+    def named(name: str) -> Any:
+        return action(name=name, description="Count on.")(lambda value=1: value)
+
+    words = ["new", "constructor", "delete", "class", "get", "static", "readonly", "async"]
+    text = typescript([named(word) for word in words], name="WordsClient", header="Written for the tests.")
+    (workshop / "words.ts").write_text(text, encoding="utf-8")
+    calls = "".join(f"export const {word}_ = () => client.{word}({{ value: 1 }});\n" for word in words)
+    (workshop / "use_words.ts").write_text(
+        f'import {{ createClient }} from "./words";\nconst client = createClient({{ url: "http://x" }});\n{calls}'
+    )
+    compiled(workshop, "use_words.ts")
 
 
 def test_the_tests_of_it_compile_strictly(workshop: Path) -> None:

@@ -232,6 +232,16 @@ def test_a_tool_runs_after_it_was_approved(talk: Talk, app: Quay) -> None:
     expect(tool(page, "burn")).to_have_attribute("data-state", "ok")
 
 
+def test_all_of_what_is_to_be_approved_is_seen_as_it_is(talk: Talk) -> None:
+    hidden = f"echo harmless {'.' * 300}; rm -rf \u202e~"
+    page = talk("Tidy up.", Turn("", calls=(call("shell_run", command=hidden),)), "Well.")
+    shown = page.get_by_role("region", name="What it would be given")
+    expect(shown).to_contain_text("; rm -rf \\u202e~")
+    assert shown.evaluate("each => each.scrollWidth <= each.clientWidth")
+    page.get_by_role("button", name="Deny").click()
+    over(page)
+
+
 def test_always_is_for_the_whole_conversation(talk: Talk, app: Quay) -> None:
     page = talk("Burn.", call("burn", pier=1), call("burn", pier=2), "Burnt.")
     ask_card(page).get_by_role("button", name="Always").click()
@@ -312,6 +322,38 @@ def test_a_run_is_terminated_with_what_it_does(talk: Talk, app: Quay, way: str) 
     expect(tool(page, "wait_here")).not_to_have_attribute("data-state", "running")
 
 
+@pytest.mark.parametrize("printed", ["begun", ""])
+def test_a_command_is_ended_and_the_run_goes_on(talk: Talk, app: Quay, printed: str) -> None:
+    runs = f"{'echo begun; ' if printed else ''}sleep {PATIENCE:g}"
+    page = talk("Wait.", Turn("", calls=(call("shell_run", command=runs),)), "It was ended.")
+    page.get_by_role("button", name="Approve").click()
+    tool(page, "shell_run").get_by_role("button", name="End this command").click()
+    over(page)
+    expect(said(page)).to_contain_text("It was ended.")
+    expect(page.get_by_role("button", name="End this command")).to_be_hidden()
+    result = app.told()["result"]
+    assert (result["killed_by"], result["stdout"]) == ("user", printed)
+
+
+def test_a_command_of_an_agent_that_keeps_no_conversations_is_ended(visit: Visit, app: Quay) -> None:
+    app.script[:] = [Turn("", calls=(call("shell_run", command=f"sleep {PATIENCE:g}"),)), "It was ended."]
+    page = visit("porter")
+    page.get_by_role("textbox", name="Message Porter").fill("all of it")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Approve").click()
+    tool(page, "shell_run").get_by_role("button", name="End this command").click()
+    over(page)
+    assert app.told()["result"]["killed_by"] == "user"
+
+
+def test_a_tool_that_runs_no_command_has_none_to_end(talk: Talk, app: Quay) -> None:
+    page = talk("Load.", Turn("", calls=(call("load"),)), "Loaded.")
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    expect(page.get_by_role("button", name="End this command")).to_be_hidden()
+    app.go.set()
+    over(page)
+
+
 def test_a_page_that_is_loaded_again_goes_on_with_the_run(talk: Talk, app: Quay) -> None:
     page = talk("Burn.", call("burn", pier=2), "Burnt.")
     expect(ask_card(page)).to_be_visible()
@@ -369,6 +411,22 @@ def test_conversations_are_listed_renamed_and_deleted(talk: Talk) -> None:
     expect(page.get_by_text("Talk with Mate")).to_be_visible()
 
 
+def test_who_acts_as_another_sees_the_others_conversations(talk: Talk) -> None:
+    page = talk("For me alone.", "Sure.")
+    over(page)
+    expect(talks(page).get_by_role("link", name="For me alone.")).to_be_visible()
+    act_as = page.get_by_role("button", name="Acting as")
+    act_as.click()
+    page.get_by_label("user").fill('"ann"')
+    page.get_by_role("button", name="Act as this caller").click()
+    expect(talks(page).get_by_role("link", name="For me alone.")).to_have_count(0)
+    expect(said(page)).not_to_contain_text("Sure.")
+    act_as.click()
+    page.get_by_role("button", name="Act as yourself").click()
+    talks(page).get_by_role("link", name="For me alone.").click()
+    expect(said(page)).to_contain_text("Sure.")
+
+
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:
     page = talk("A talk with a draft", "Yes.")
     over(page)
@@ -399,6 +457,22 @@ def test_an_agent_that_needs_more_than_a_text_has_a_form(visit: Visit, app: Quay
     expect(said(page)).to_contain_text("She is.")
     assert app.model.requests[-1].messages[-1].content == "Is Anna good for 12 tons?"
     expect(said(page)).to_contain_text('"tons": 12')
+
+
+def test_secrets_that_an_agent_is_given_are_not_shown(visit: Visit, app: Quay) -> None:
+    app.script[:] = [Turn("", calls=(call("load"),)), "It is open."]
+    page = visit("keeper")
+    fields = page.locator(".composer-form")
+    fields.locator('[data-field="chest"] :is(input, textarea)').fill("the old one")
+    fields.locator('[data-field="pin"] input').fill("4711")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    for _ in range(2):  # as it was said, and as it is told to a page that is loaded again
+        expect(said(page)).to_contain_text("the old one")
+        expect(said(page)).not_to_contain_text("4711")
+        page.reload()
+    app.go.set()
+    over(page)
 
 
 @pytest.mark.parametrize("width", [420, 1280])

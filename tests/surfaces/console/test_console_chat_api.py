@@ -88,7 +88,7 @@ def test_one_sees_only_the_conversations_of_whom_one_acts_as(console: Any) -> No
     say(console, "own", "Hi", "Hello.")
     path = "/api/agents/mate/conversations"
     assert console.send("GET", path, fairlead_act_as=ANN).json["conversations"] == []
-    for question in ("open", "terminate", "answer", "follow", "rename", "delete"):
+    for question in ("open", "stop", "terminate", "answer", "follow", "rename", "delete"):
         body = {"id": "own", "title": "x", "question": "q", "approve": True}
         answer = console.send("POST", f"/api/agents/mate/{question}", body, fairlead_act_as=ANN)
         assert (answer.status, answer.code) == (404, "NOT_FOUND")
@@ -103,6 +103,7 @@ def test_one_sees_only_the_conversations_of_whom_one_acts_as(console: Any) -> No
         ("rename", {"id": "x", "title": " "}, 400),
         ("follow", {"id": "nothing"}, 404),
         ("terminate", {"id": "nothing"}, 404),
+        ("stop", {"id": "nothing", "call": "call-1"}, 404),
         ("answer", {"id": "nothing", "question": "q", "approve": True}, 404),
         ("whatever", {"id": "x"}, 404),
     ],

@@ -152,6 +152,14 @@ def test_the_page_shows_a_task_and_its_timeline(watch: Watch, tab: Page) -> None
     expect(tab.get_by_text("No task is running or waiting.")).to_be_visible()
 
 
+def test_a_timeline_comes_back_after_one_that_is_not_there(watch: Watch, tab: Page) -> None:
+    id = watch.submit()
+    line = tab.get_by_label("Timeline")
+    for place, told in ((id, id), ("none", "no such task"), (id, id)):
+        open_at(tab, watch, f"gateway/tasks/{place}")
+        expect(line).to_contain_text(told)
+
+
 def test_a_key_is_made_shown_once_and_revoked_on_the_page(watch: Watch, tab: Page) -> None:
     open_at(tab, watch, "gateway/keys")
     tab.get_by_label("Name").fill("ci")
@@ -176,7 +184,7 @@ def test_every_tab_opens(watch: Watch, tab: Page) -> None:
     for name in ("Agents", "Deliveries", "Keys", "Rates", "Audit", "Tasks"):
         tab.get_by_role("tab", name=name).click()
         expect(tab.get_by_role("tabpanel", name=name)).to_be_visible()
-        assert tab.url.endswith(f"#/gateway/{name.lower()}")
+        assert tab.url.endswith(f"#/-/gateway/{name.lower()}")
     tab.get_by_role("tab", name="Agents").click()
     expect(tab.get_by_role("region", name="Agents")).to_contain_text("Knows the harbour.")
 

@@ -108,6 +108,31 @@ def test_an_unknown_action_is_said_to_be_none(visit: Visit) -> None:
     expect(page.get_by_role("heading", name="No such action")).to_be_visible()
 
 
+def test_an_address_that_cannot_be_read_is_that_of_no_action(visit: Visit) -> None:
+    page = visit("%zz")
+    expect(page.get_by_role("heading", name="No such action")).to_be_visible()
+
+
+def test_actions_and_the_consoles_own_pages_may_have_the_same_names(
+    browser: Browser, serve: Callable[[Any], Any]
+) -> None:
+    app = App("twins", description="Actions that are called like pages.")
+
+    async def twin() -> str:
+        """Be called like a page."""
+        return "twin"
+
+    for name in ("history", "failures", "pipelines"):
+        app.action(twin, name=name, title=f"The action {name}")
+    page = opened(browser, serve, app)
+    for name, title in (("history", "History"), ("failures", "Failure codes")):
+        page.get_by_role("navigation").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"The action {name}")
+        page.get_by_role("banner").get_by_role("link", name=name).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    page.context.close()
+
+
 def test_what_is_deprecated_points_to_its_replacement(visit: Visit) -> None:
     page = visit("old_echo")
     expect(page.get_by_text("It is slow.")).to_be_visible()
@@ -329,6 +354,18 @@ def test_a_number_that_is_none_yet_is_said_at_once(visit: Visit) -> None:
     expect(member(page, "n").locator(".issue")).to_be_hidden()
 
 
+def test_a_number_that_is_too_large_does_not_become_null(visit: Visit) -> None:
+    page = visit("echo")
+    editor(page).fill('{"value": 1e400}')
+    expect(page.get_by_text("Not JSON: A number is too large.")).to_be_visible()
+    editor(page).fill(f'{{"value": {"9" * 400}}}')
+    assert input_of(page) == {"value": int("9" * 400)}
+    page = visit("everything")
+    member(page, "ratio").locator("input").fill("1e400")
+    expect(member(page, "ratio")).to_contain_text("Not a number yet.")
+    assert input_of(page)["ratio"] == "1e400"
+
+
 def test_numbers_that_a_double_cannot_hold_are_neither_lost_in_nor_out(visit: Visit) -> None:
     page = visit("boats")
     member(page, "n").get_by_role("textbox").fill("9007199254740993")
@@ -340,6 +377,33 @@ def test_numbers_that_a_double_cannot_hold_are_neither_lost_in_nor_out(visit: Vi
     page = visit("big")
     run(page)
     expect(outcome(page).get_by_role("tree")).to_contain_text("9007199254740993")
+
+
+def test_types_that_contain_themselves_have_a_form(browser: Browser, serve: Callable[[Any], Any]) -> None:
+    nested = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/nested"}}]}
+    sum_ = {"prefixItems": [{"$ref": "#/$defs/term"}] * 2, "type": "array", "minItems": 2, "maxItems": 2}
+    term = {"anyOf": [sum_, {"type": "integer"}]}
+    members = {"nested": {"$ref": "#/$defs/nested"}, "term": {"$ref": "#/$defs/term"}}
+    app = App("trees", description="Types that contain themselves.")
+
+    @app.action(
+        input={
+            "type": "object",
+            "properties": members,
+            "required": ["nested", "term"],
+            "$defs": {"nested": nested, "term": term},
+        }
+    )
+    async def grow(input: Any) -> Any:
+        """Give it back."""
+        return input
+
+    page = opened(browser, serve, app)
+    write(page, {"nested": [1, [2]], "term": [[1, 2], 3]})
+    expect(member(page, "nested").locator("select").first).to_have_value("1")
+    run(page)
+    assert result_of(page) == {"nested": [1, [2]], "term": [[1, 2], 3]}
+    page.context.close()
 
 
 # Running.
@@ -364,6 +428,18 @@ def test_logs_progress_and_artifacts_are_shown_while_it_runs(visit: Visit, conso
     with page.expect_download() as download:
         shown.get_by_role("link", name="stamp.txt").click()
     assert download.value.path().read_text() == "stamp"
+
+
+def test_a_page_stays_as_it_is_while_its_action_runs(visit: Visit) -> None:
+    page = visit("wait_here")
+    parts = page.locator(".heading, .tabs, .inputs")
+    places = "all => all.map((each) => each.getBoundingClientRect().toJSON())"
+    before = parts.evaluate_all(places)
+    run(page)
+    ran(page, "running")
+    assert parts.evaluate_all(places) == before
+    page.keyboard.press("Escape")
+    ran(page, "failed")
 
 
 def test_cancelling_stops_the_work(visit: Visit, console: Any) -> None:
@@ -409,6 +485,16 @@ def test_an_action_that_asks_for_a_token_is_asked_about_once(visit: Visit, conso
     page.get_by_role("dialog").get_by_role("button", name="Run sign").click()
     ran(page)
     assert console.app.done == ["signed I agree"]
+
+
+def test_all_of_what_is_to_be_confirmed_is_seen_as_it_is(visit: Visit, console: Any) -> None:
+    page = visit("sign")
+    write(page, {"text": f"I agree {'.' * 300} to pay \u202e100"})
+    run(page)
+    shown = page.get_by_role("dialog").locator("pre")
+    expect(shown).to_contain_text("to pay \\u202e100")
+    assert shown.evaluate("each => each.scrollWidth <= each.clientWidth")
+    page.keyboard.press("Escape")
 
 
 def test_what_is_streamed_is_the_result(visit: Visit) -> None:
@@ -472,6 +558,15 @@ def test_a_list_of_objects_is_a_table_that_sorts_and_grows(visit: Visit) -> None
     expect(rows.first).to_contain_text("Boat 149")
     page.get_by_role("button", name="Raw").click()
     expect(outcome(page).locator("pre")).to_contain_text('"name": "Boat 007"')
+
+
+def test_a_table_shows_nothing_where_a_row_has_nothing(visit: Visit) -> None:
+    page = visit("echo")
+    write(page, {"value": [{"id": 1, "constructor": "Renault", "__proto__": "old"}, {"id": 2}]})
+    run(page)
+    ran(page)
+    cells = outcome(page).get_by_role("row").nth(2).get_by_role("cell")
+    expect(cells).to_have_text(["2", "", ""])
 
 
 def test_a_tree_opens_and_closes_from_the_keyboard(visit: Visit) -> None:
@@ -763,6 +858,29 @@ def test_a_narrow_screen_has_everything_and_scrolls_one_way(visit: Visit) -> Non
         assert not page.evaluate(sideways)
     finally:
         page.set_viewport_size({"width": 1280, "height": 860})
+
+
+def test_long_names_and_words_are_seen_to_their_end(browser: Browser, serve: Callable[[Any], Any]) -> None:
+    app = App("long", description="Long names.")
+    name = "maximum_number_of_connections_at_the_same_time_and_then_some"
+    number = {"type": "integer", "description": "y" * 300}
+
+    @app.action(description="x" * 300, input={"type": "object", "properties": {name: number}})
+    async def connect(input: Any) -> None: ...
+
+    page = opened(browser, serve, app)
+    write(page, {name: 1})
+    parts = page.locator(".lead, .field .name, .field .about, .field-head button:visible")
+    for width in (360, 1280):
+        page.set_viewport_size({"width": width, "height": 700})
+        assert parts.count() == 4
+        for part in parts.all():
+            assert part.evaluate(
+                "each => { const whole = document.createRange(); whole.selectNodeContents(each);"
+                " const box = each.closest('.heading, .form-card').getBoundingClientRect();"
+                " return whole.getBoundingClientRect().right <= box.right }"
+            )
+    page.close()
 
 
 def test_the_page_never_scrolls_sideways_with_all_that_the_bar_can_hold(visit: Visit) -> None:

@@ -195,6 +195,38 @@ def test_shapes_that_hold_themselves_open_as_far_as_one_likes(
     assert card.locator("li").count() > before + 3
 
 
+def test_types_that_hold_nothing_but_themselves_are_shown(
+    visit: Callable[..., Page], serve: Callable[..., str]
+) -> None:
+    nested = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/nested"}}]}
+    pair = {"type": "array", "prefixItems": [{"$ref": "#/$defs/term"}] * 2, "minItems": 2, "maxItems": 2}
+    app = App("trees")
+
+    @app.action(
+        input={
+            "type": "object",
+            "properties": {
+                "nested": {"$ref": "#/$defs/nested"},
+                "term": {"$ref": "#/$defs/term"},
+                "gone": False,
+            },
+            "required": ["nested", "term"],
+            "$defs": {"nested": nested, "term": {"anyOf": [pair, {"type": "integer"}]}},
+        }
+    )
+    async def grow(input: Any) -> Any:
+        """Give it back."""
+        return input
+
+    page = visit(serve(app), "#/grow")
+    types = page.locator(".fields .type").all_inner_texts()
+    assert types[0].startswith("integer | array of ")
+    assert types[2] == "nothing"
+    page.fill("textarea", '{"nested": [1, [2]], "term": [1, [2, 3]]}')
+    button(page, "Send").click()
+    assert answer_of(page).startswith("200")
+
+
 def test_nothing_that_a_document_or_an_answer_says_can_act(
     visit: Callable[..., Page], serve: Callable[..., str]
 ) -> None:

@@ -68,9 +68,11 @@ class Client:
     `await client.create_task(title="x")` gives the input's fields. Failures are raised.
     """
 
+    transport: Transport
+
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         given: dict[str, Any] = dict(options)
-        self.transport: Transport = _transport(given)
+        self.transport = _transport(given)
         self._defaults = _checked(given)
 
     @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fairlead import _json
@@ -50,13 +50,14 @@ def _used(names: tuple[str, ...], text: str) -> str:
 
 def _class(name: str, base: str, found: list[Contract], types: Types, *, asynchronous: bool) -> str:
     about = f"The app's actions as methods{'' if asynchronous else ', for code without an event loop'}."
-    methods = [_method(contract, types, asynchronous) for contract in found]
+    actions = [contract.action.name for contract in found]
+    methods = [_method(each, method_name(each.action.name, actions), types, asynchronous) for each in found]
     return f"class {name}({base}):\n{docstring(about, STEP)}" + "".join(f"\n{each}" for each in methods)
 
 
-def _method(contract: Contract, types: Types, asynchronous: bool) -> str:
+def _method(contract: Contract, name: str, types: Types, asynchronous: bool) -> str:
     define, wait = ("async def", "await ") if asynchronous else ("def", "")
-    name, takes, gives = method_name(contract.action.name), contract.input.name, contract.output.name
+    takes, gives = contract.input.name, contract.output.name
     why = contract.deprecation
     mark = "" if why is None else f"{STEP}@deprecated({_json.dumps(why or 'This action is deprecated.')})\n"
     given = f"input: {takes}"
@@ -86,7 +87,17 @@ def _parameters(given: tuple[str, ...]) -> str:
     return "\n" + "".join(f"{STEP * 2}{each},\n" for each in given) + STEP
 
 
-def method_name(action: str) -> str:
-    """The action's name, or one with an underscore where Python or the client has another use for it."""
-    taken = not is_name(action) or hasattr(Client, action) or hasattr(SyncClient, action)
-    return f"{action}_" if taken else action
+def method_name(action: str, others: Collection[str] = ()) -> str:
+    """The action's name, or one with an underscore where Python or the client has another use for it.
+
+    The name that it gives way to is none of the `others`.
+    """
+    name = action
+    while not is_name(name) or _is_used(name) or (name != action and name in others):
+        name += "_"
+    return name
+
+
+def _is_used(name: str) -> bool:
+    """Whether clients have something else of that name."""
+    return hasattr(Client, name) or hasattr(SyncClient, name) or name in Client.__annotations__

@@ -85,7 +85,9 @@ export interface {name} {{
 
 
 def _method(contract: Contract) -> str:
-    name, takes, gives = contract.action.name, contract.input.name, contract.output.name
+    takes, gives = contract.input.name, contract.output.name
+    # Without quotes, `new` would say how to construct one.
+    name = '"new"' if contract.action.name == "new" else contract.action.name
     about = comment(contract.action.description, contract.deprecation, "  ")
     given = f"input: {takes} | undefined" if contract.needs_no_input else f"input: {takes}"
     usual = f"input?: {takes}" if contract.needs_no_input else f"input: {takes}"

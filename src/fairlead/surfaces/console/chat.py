@@ -1,9 +1,10 @@
 """Chats of the page with an app's agents: the conversations of whoever acts, and runs that the page follows.
 
     GET  /api/agents/NAME/conversations
-    POST /api/agents/NAME/{open, say, follow, answer, terminate, rename, delete}   {"id": ..., ...}
+    POST /api/agents/NAME/{open, say, follow, answer, stop, terminate, rename, delete}   {"id": ..., ...}
 
-`say` and `follow` answer with the run's events, the result last. It is behind the console's gate, like all the rest.
+`stop` ends the commands of one call of a tool's, `terminate` the whole run. `say` and `follow` answer with the run's
+events, the result last. It is behind the console's gate, like all the rest.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fairlead.surfaces.console.acting import Acting
 from fairlead.surfaces.console.chat_runs import SURFACE, Runs
 from fairlead.surfaces.console.gate import object_in
 from fairlead.surfaces.console.inside import AGENTS
+from fairlead.surfaces.console.keep import keepable
 from fairlead.surfaces.http.asgi import Receive, Request, Scope, Send, disconnected, read_body, respond
 from fairlead.surfaces.refusal import LONGEST
 from fairlead.surfaces.talking import CONVERSATION, agent_of, keeps_conversations, message_member
@@ -67,6 +69,7 @@ class Chat:
             ("GET", "conversations"): self._conversations,
             ("POST", "open"): self._open,
             ("POST", "answer"): self._answer,
+            ("POST", "stop"): self._stop,
             ("POST", "terminate"): self._terminate,
             ("POST", "rename"): self._rename,
             ("POST", "delete"): self._delete,
@@ -126,12 +129,16 @@ class Chat:
         before, awaiting = await self._so_far(visit)
         run = self.runs.begin(visit.owner, id, action, given, visit.caller)
         run.before = before
-        prompt = message_member(action)
         # An answer is shown with its question.
-        run.words = (
-            "" if awaiting else str(input.get(prompt, "")) if prompt else _json.dumps(input, indent=True)
-        )
+        run.words = "" if awaiting else self._words(action, input)
         return run.follow()
+
+    def _words(self, action: Action[..., Any], input: dict[str, Any]) -> str:
+        """What was said, for a page that is loaded again."""
+        prompt = message_member(action)
+        if prompt:
+            return str(input.get(prompt, ""))
+        return _json.dumps(keepable(input, action.input.json_schema, self._app.redactor), indent=True)
 
     async def _so_far(self, visit: Visit) -> tuple[int, bool]:
         """How many messages a conversation has, and whether it waits for an answer."""
@@ -145,6 +152,15 @@ class Chat:
 
     async def _answer(self, visit: Visit) -> dict[str, Any]:
         self.runs.get(visit.owner, visit.id).desk.answer(visit.body.get("question"), visit.body)
+        return {}
+
+    async def _stop(self, visit: Visit) -> dict[str, Any]:
+        from fairlead.tools.processes import terminate
+
+        run, call = self.runs.get(visit.owner, visit.id), visit.body.get("call")
+        within = visit.id if keeps_conversations(visit.action) else run.invocation
+        if not isinstance(call, str) or not terminate(call, within):
+            raise Failure(Kind.not_found, "This call of a tool runs no command any more.", field="call")
         return {}
 
     async def _terminate(self, visit: Visit) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fairlead.agents.operator import OPERATOR
 from fairlead.agents.running import CHAT
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import Runtime, Signal
+from fairlead.runtime.clock import random_id
 from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.console.chat_desk import PATIENCE, Desk
 
@@ -34,6 +35,8 @@ class Run:
     def __init__(self, app: Runtime, grace: float = GRACE, patience: float = PATIENCE) -> None:
         self.desk = Desk(self._told, patience)
         self.over = False
+        #: How the call of the agent is known.
+        self.invocation = random_id()
         #: How many messages the conversation had before this run, and what was said to begin it.
         self.before = 0
         self.words = ""
@@ -58,6 +61,7 @@ class Run:
             user=caller.user,
             auth=caller.auth,
             metadata={CHAT: True},
+            invocation_id=self.invocation,
             # Whoever writes to an agent has agreed to it.
             confirm=True if action.requires_confirmation else None,
             signal=self._signal,

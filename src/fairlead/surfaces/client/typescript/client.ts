@@ -333,7 +333,9 @@ class HttpTransport implements Transport {
     const headers: Record<string, string> = { ...(await this.#headers()), accept };
     if (fits) headers["idempotency-key"] = idempotencyKey ?? "";
     const place = `${this.#place}/${encodeURIComponent(action)}/${verb}`;
-    return await wait.for(this.#fetch(place, { method: "POST", headers, body, signal: wait.signal }));
+    // Another place is not followed to: the credentials are for this one, and `headers` may hold some.
+    const redirect = "manual";
+    return await wait.for(this.#fetch(place, { method: "POST", headers, body, redirect, signal: wait.signal }));
   }
 
   async #envelope(response: Response, wait: Wait): Promise<Envelope<unknown>> {
@@ -384,7 +386,7 @@ class Wait {
   /** What is waited for, its failure in our words. */
   async for<T>(work: Promise<T>): Promise<T> {
     const began = Date.now();
-    const timer = this.#leftMs === Infinity ? undefined : setTimeout(this.#expire, this.#leftMs);
+    const timer = this.#leftMs === Infinity ? undefined : later(this.#expire, this.#leftMs);
     try {
       return await work;
     } catch (cause) {
@@ -549,6 +551,13 @@ function retryOptions(given: boolean | number | RetryOptions): Required<RetryOpt
   return { ...USUAL_RETRY, ...(typeof given === "number" ? { retries: given } : given) };
 }
 
+/** What a timer can count to, 24 days: one that is set to more rings at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+function later(ring: () => void, pauseMs: number): ReturnType<typeof setTimeout> {
+  return setTimeout(ring, Math.min(pauseMs, LONGEST_TIMER_MS));
+}
+
 /** Returns after a while, or when the signal is aborted. */
 function slept(pauseMs: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
@@ -557,7 +566,7 @@ function slept(pauseMs: number, signal: AbortSignal | undefined): Promise<void> 
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, pauseMs);
+    const timer = later(done, pauseMs);
     signal?.addEventListener("abort", done);
     if (signal?.aborted) done();
   });

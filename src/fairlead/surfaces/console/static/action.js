@@ -100,6 +100,11 @@ export class ActionView {
     return whole;
   }
 
+  /** Another caller acts now. */
+  changeCaller() {
+    this.#chat?.changeCaller();
+  }
+
   focusForm() {
     if (this.#chatting) this.#chat.focus();
     else this.#form.focus();
@@ -314,7 +319,6 @@ export class ActionView {
   #draw() {
     // Not `disabled`: the focus would be lost with every run.
     this.#run.setAttribute("aria-disabled", String(this.running || this.#page.broken));
-    this.element.classList.toggle("busy", this.running);
   }
 
   refresh() {

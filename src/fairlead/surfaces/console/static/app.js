@@ -23,30 +23,30 @@ const list = actionList(() => document.body.classList.remove("side-open"));
 const name = h("a", { class: "app-name", href: "#/" });
 const operation = h(
   "a",
-  { class: "button quiet bar-link", href: "#/gateway", title: "Gateway", hidden: true },
+  { class: "button quiet bar-link", href: "#/-/gateway", title: "Gateway", hidden: true },
   icon("gate"),
   h("span", {}, "Gateway"),
 );
 const pipelines = h(
   "a",
-  { class: "button quiet bar-link", href: "#/pipelines", title: "Pipelines", hidden: true },
+  { class: "button quiet bar-link", href: "#/-/pipelines", title: "Pipelines", hidden: true },
   icon("pipes"),
   h("span", {}, "Pipelines"),
 );
 const plugins = h(
   "a",
-  { class: "button quiet bar-link", href: "#/plugins", title: "Plugins", hidden: true },
+  { class: "button quiet bar-link", href: "#/-/plugins", title: "Plugins", hidden: true },
   icon("plug"),
   h("span", {}, "Plugins"),
 );
 const insights = h(
   "a",
-  { class: "button quiet bar-link", href: "#/insights", title: "Insights", hidden: true },
+  { class: "button quiet bar-link", href: "#/-/insights", title: "Insights", hidden: true },
   icon("eye"),
   h("span", {}, "Insights"),
 );
 const signal = h("span", { class: "signal", role: "status" });
-const who = button("", () => chooseIdentity(state.about.identity, drawIdentity), {
+const who = button("", () => chooseIdentity(state.about.identity, changeCaller), {
   sign: "person",
   kind: "quiet who",
 });
@@ -74,8 +74,8 @@ function drawBar() {
     plugins,
     insights,
     operation,
-    go("History", "#/history", "clock"),
-    go("Failures", "#/failures", "book"),
+    go("History", "#/-/history", "clock"),
+    go("Failures", "#/-/failures", "book"),
     who,
     toggle,
     button("", showHelp, { sign: "help", label: "Keyboard shortcuts", kind: "quiet" }),
@@ -97,12 +97,37 @@ function drawIdentity() {
   who.classList.toggle("other", acting.as !== null);
 }
 
+function changeCaller() {
+  drawIdentity();
+  for (const view of state.views.values()) view.changeCaller();
+}
+
+/** The console's own pages. No action can be called "-": behind it they are there whatever the app calls its actions. */
+const PAGES = {
+  __proto__: null,
+  failures: ["Failures", (code) => failurePage(code).catch(trouble)],
+  history: ["History", pastPage],
+  gateway: ["Gateway", gatewayPage],
+  plugins: ["Plugins", pluginsPage],
+  pipelines: ["Pipelines", pipelinesPage],
+  insights: ["Insights", insightsPage],
+};
+
+/** What the address asks for; `own` says that it is one of the console's pages, and not an action. */
 function route() {
-  const [first = "", second = "", third = ""] = location.hash
-    .replace(/^#\/?/, "")
-    .split("/")
-    .map(decodeURIComponent);
-  return { first, second, third };
+  const steps = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+  const marked = steps[0] === "-";
+  const [first = "", second = "", third = ""] = marked ? steps.slice(1) : steps;
+  const named = state.actions.some((each) => each.name === first);
+  return { own: marked || (first in PAGES && !named), first, second, third };
+}
+
+function decoded(step) {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
 }
 
 function go(action, tab = "call") {
@@ -112,29 +137,33 @@ function go(action, tab = "call") {
 }
 
 async function show() {
-  const { first, second, third } = route();
+  try {
+    await draw();
+  } catch (error) {
+    // One page that cannot be drawn must not take the others along.
+    console.error(error);
+    put(trouble(error), "Trouble");
+  }
+}
+
+async function draw() {
+  const { own, first, second, third } = route();
   document.body.classList.remove("side-open");
   state.current = null;
-  list.mark(first);
+  list.mark(own ? null : first);
   if (!page.past) return put(unfinished(), "Waiting");
-  if (first === "failures") return put(await failurePage(second).catch(trouble), second || "Failures");
-  if (first === "history") return put(pastPage(), "History");
-  if (first === "gateway" && !state.actions.some((each) => each.name === first))
-    return put(gatewayPage(second, third), "Gateway");
-  if (first === "plugins" && !state.actions.some((each) => each.name === first))
-    return put(pluginsPage(), "Plugins");
-  if (first === "pipelines" && !state.actions.some((each) => each.name === first))
-    return put(pipelinesPage(second), "Pipelines");
-  if (first === "insights" && !state.actions.some((each) => each.name === first))
-    return put(insightsPage(second), "Insights");
+  if (own && first in PAGES) {
+    const [title, make] = PAGES[first];
+    return put(await make(second, third), (first === "failures" && second) || title);
+  }
   const action =
     state.actions.find((each) => each.name === first) ?? (first === "" ? state.actions[0] : undefined);
-  if (!action) return put(nothing(first), "Not found");
-  if (first === "") return history.replaceState(null, "", `#/${action.name}`) ?? show();
+  if (!action || own) return put(nothing(first), "Not found");
+  if (first === "") return history.replaceState(null, "", `#/${action.name}`) ?? draw();
   if (!state.views.has(action.name)) state.views.set(action.name, new ActionView(action, page));
   state.current = state.views.get(action.name);
   state.current.open(second, third);
-  put(state.current.element, action.title);
+  return put(state.current.element, action.title);
 }
 
 function put(element, title) {

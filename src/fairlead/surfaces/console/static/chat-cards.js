@@ -1,7 +1,7 @@
 // What an agent does, as cards: tools with their arguments and results, requests to approve, questions, files.
 
-import { button, h, icon, pill, uid } from "./dom.js";
-import { parse, stringify } from "./exact.js";
+import { button, h, icon, pill, toast, uid } from "./dom.js";
+import { parse, spelled, stringify } from "./exact.js";
 import { block } from "./highlight.js";
 
 /** Lines of what a tool says that are kept in its card. */
@@ -31,11 +31,18 @@ export function envelopeOf(text) {
   }
 }
 
-/** One use of a tool: what it was given, what it says, and what came of it. */
-export function toolCard(name, input) {
+/** One use of a tool: what it was given, what it says, and what came of it. `stop` ends the command that it runs. */
+export function toolCard(name, input, stop) {
   const state = h("span", { class: "tool-state" });
   const time = h("span", { class: "soft tool-time" });
   const about = h("span", { class: "tool-brief" }, brief(input));
+  const end = button("End", ended, {
+    sign: "stop",
+    kind: "danger-quiet small",
+    title: "End this command; the run goes on",
+    "aria-label": "End this command",
+    hidden: true,
+  });
   const word = h("p", { class: "tool-word", hidden: true });
   const bar = h("progress", { max: 100, class: "progress", hidden: true, "aria-label": "Progress" });
   const lines = h("ol", { class: "tool-lines", hidden: true, "aria-label": "What it says" });
@@ -53,6 +60,7 @@ export function toolCard(name, input) {
       about,
       h("span", { class: "grow" }),
       time,
+      end,
     ),
     h(
       "div",
@@ -70,8 +78,14 @@ export function toolCard(name, input) {
   element.setAttribute("aria-label", `Tool ${name}`);
   draw("running");
 
+  async function ended() {
+    end.disabled = true;
+    await stop().catch((error) => toast(error.message));
+  }
+
   function draw(now) {
     element.dataset.state = now;
+    if (now !== "running") end.hidden = true;
     const words = {
       running: "running",
       ok: "done",
@@ -107,6 +121,8 @@ export function toolCard(name, input) {
     progress(event) {
       if (event.type === "progress") {
         bar.hidden = word.hidden = false;
+        // Only commands have one.
+        if (event.fields?.pid !== undefined) end.hidden = false;
         if (event.percent === null || event.percent === undefined) bar.removeAttribute("value");
         else bar.value = event.percent;
         word.textContent = event.message ?? "";
@@ -239,7 +255,7 @@ export function approvalCard({ id, tool, input, agent }, answer) {
     "section",
     { class: "ask", role: "group", "aria-labelledby": titleId, tabIndex: -1 },
     h("h3", { id: titleId }, icon("alert"), h("span", {}, `May ${agent} use `, h("code", {}, tool), "?")),
-    block(stringify(input, 2), "json", "What it would be given"),
+    block(spelled(input), "json", "What it would be given"),
     note,
     h("div", { class: "ask-row" }, yes, always, no, reason),
   );

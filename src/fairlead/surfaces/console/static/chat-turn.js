@@ -15,7 +15,10 @@ export function said(text) {
   return h("article", { class: "turn said", "aria-label": "You" }, h("div", { class: "bubble" }, text));
 }
 
-/** What an agent does for an answer. `answer` sends what a person says to a question, `todo` and `tell` pass things on. */
+/**
+ * What an agent does for an answer. `answer` sends what a person says to a question, `stop` ends the command of a call,
+ * `todo` and `tell` pass things on.
+ */
 export class Turn {
   #parts = h("div", { class: "parts" });
   #foot = h("footer", { class: "turn-foot" });
@@ -33,11 +36,12 @@ export class Turn {
   #frame = null;
   #began = performance.now();
 
-  constructor(agent, { answer, again, todo, tell, quiet = false }) {
+  constructor(agent, { answer, stop, again, todo, tell, quiet = false }) {
     this.agent = agent;
     /** Whether it is shown as it was kept: nobody is asked anew. */
     this.quiet = quiet;
     this.answer = answer;
+    this.stop = stop;
     this.again = again;
     this.todo = todo;
     this.tell = tell;
@@ -95,7 +99,7 @@ export class Turn {
   called(id, name, input) {
     this.#settle();
     if (QUIET.has(name)) return;
-    const card = toolCard(name, input);
+    const card = toolCard(name, input, () => this.stop(id));
     this.#cards.set(id, card);
     this.#add(card.element);
     this.#busy.lastChild.textContent = `Using ${name}…`;

@@ -3,7 +3,7 @@
 import { Refused, ask, stream, who } from "./api.js";
 import { todoBox } from "./chat-cards.js";
 import { Turn, kept, said } from "./chat-turn.js";
-import { dialog } from "./dialogs.js";
+import { dialog, masked } from "./dialogs.js";
 import { button, h, icon, pill, toast, uid } from "./dom.js";
 import { stringify } from "./exact.js";
 import { form } from "./form.js";
@@ -84,10 +84,23 @@ export class ChatView {
   /** Begin a conversation, or go on in one that has not begun. */
   begin() {
     this.element.classList.remove("side-shown");
+    this.#startOver();
+    this.focus();
+  }
+
+  /** Another caller acts now, and the conversations are theirs. */
+  changeCaller() {
+    this.#threads.clear();
+    this.#thread = null;
+    this.#list.replaceChildren();
+    if (this.element.isConnected) this.#startOver();
+    this.#refresh();
+  }
+
+  #startOver() {
     const place = `#/${this.action.name}/chat`;
     if (location.hash === place) this.open(null);
     else location.hash = place;
-    this.focus();
   }
 
   focus() {
@@ -385,6 +398,7 @@ class Thread {
     return new Turn(this.#action.title, {
       quiet,
       answer: (told) => this.#answer(told),
+      stop: (call) => this.#ask("stop", { call }),
       again: () => this.#input && !this.running && this.say(...this.#input),
       todo: (text) => this.#todo.set(text),
       tell: (words) => this.#tell({ kind: "asks", words }),
@@ -486,7 +500,7 @@ function composer(action, { send, stop, keep }) {
     read() {
       if (fields) {
         const input = fields.get();
-        return { input, text: stringify(input, 2) };
+        return { input, text: stringify(masked(input, action.secretFields ?? []), 2) };
       }
       const text = area.value;
       return text.trim() ? { input: { [name]: text }, text } : null;

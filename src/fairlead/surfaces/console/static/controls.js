@@ -118,7 +118,8 @@ function number(shape, changed) {
 
 function readNumber(typed) {
   if (/^-?\d+$/.test(typed)) return Number.isSafeInteger(Number(typed)) ? Number(typed) : BigInt(typed);
-  return /^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(typed) ? Number(typed) : typed;
+  const decimal = /^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(typed) && Number.isFinite(Number(typed));
+  return decimal ? Number(typed) : typed;
 }
 
 function toggle(changed) {

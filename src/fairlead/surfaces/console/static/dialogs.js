@@ -2,7 +2,7 @@
 
 import { acting } from "./api.js";
 import { button, h, icon, toast, uid } from "./dom.js";
-import { complaint, parse, stringify } from "./exact.js";
+import { complaint, parse, spelled, stringify } from "./exact.js";
 import { block } from "./highlight.js";
 
 /** Something to read or answer before anything else. */
@@ -46,7 +46,7 @@ export function confirmCall(action, input, reason) {
         { class: "stack" },
         h("p", {}, action.description),
         h("p", { class: "soft" }, reason ?? effect),
-        block(stringify(masked(input, action.secretFields ?? []), 2)),
+        block(spelled(masked(input, action.secretFields ?? []))),
       ),
       [stay, go],
       { danger: action.sideEffects === "destructive", kind: "confirm" },
@@ -57,7 +57,7 @@ export function confirmCall(action, input, reason) {
 }
 
 /** An input with dots for its secrets, as its form has them. */
-function masked(value, names) {
+export function masked(value, names) {
   if (Array.isArray(value)) return value.map((item) => masked(item, names));
   if (value === null || typeof value !== "object") return value;
   if (![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value;

@@ -4,8 +4,10 @@ const CAN_WRITE = typeof JSON.rawJSON === "function";
 
 function revive(_, value, context) {
   if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
-  const source = context?.source;
-  return source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : value;
+  if (/^-?\d+$/.test(context?.source ?? "")) return BigInt(context.source);
+  // It would be written as null.
+  if (!Number.isFinite(value)) throw new SyntaxError("A number is too large");
+  return value;
 }
 
 function replace(_, value) {
@@ -19,6 +21,13 @@ export const parse = (text) => JSON.parse(text, revive);
 /** A value as JSON; `indent` makes it readable. */
 export const stringify = (value, indent = 0) => JSON.stringify(value, replace, indent);
 
+/** Characters that are not seen, or that show others in another order. */
+const UNSEEN = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A value as JSON in which nothing can pass for something else: for what a person is asked to agree to. */
+export const spelled = (value) =>
+  stringify(value, 2).replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** A copy that shares nothing. */
 export const copy = (value) => (value === undefined ? undefined : parse(stringify(value)));
 
@@ -28,7 +37,7 @@ export const same = (a, b) => stringify(a) === stringify(b);
 export function complaint(text) {
   if (!text.trim()) return "Empty: write JSON here, such as {}.";
   try {
-    JSON.parse(text);
+    parse(text);
   } catch (error) {
     const at = /position (\d+)/.exec(error.message);
     const where = at ? placeOf(text, Number(at[1])) : "";

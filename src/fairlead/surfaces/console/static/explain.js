@@ -34,7 +34,7 @@ export function failureCard(error, { focus, again }) {
       h(
         "div",
         {},
-        h("a", { class: "failure-code", href: `#/failures/${encodeURIComponent(error.code)}` }, error.code),
+        h("a", { class: "failure-code", href: `#/-/failures/${encodeURIComponent(error.code)}` }, error.code),
         h("p", { class: "failure-message" }, error.message),
       ),
     ),
@@ -124,13 +124,13 @@ export async function failurePage(code) {
       "article",
       { class: "prose" },
       h("h1", {}, "No such code"),
-      h("p", {}, h("a", { href: "#/failures" }, "All failure codes")),
+      h("p", {}, h("a", { href: "#/-/failures" }, "All failure codes")),
     );
   return h(
     "article",
     { class: "prose" },
     found.map(oneFailure),
-    h("p", {}, h("a", { href: "#/failures" }, "All failure codes")),
+    h("p", {}, h("a", { href: "#/-/failures" }, "All failure codes")),
   );
 }
 
@@ -176,7 +176,7 @@ function everyFailure(listed) {
     h(
       "li",
       {},
-      h("a", { href: `#/failures/${encodeURIComponent(each.code)}`, class: "mono" }, each.code),
+      h("a", { href: `#/-/failures/${encodeURIComponent(each.code)}`, class: "mono" }, each.code),
       h("span", { class: "soft" }, each.message),
     );
   const section = (family) => [

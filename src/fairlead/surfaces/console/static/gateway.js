@@ -157,7 +157,7 @@ const LISTS = {
 const taskLink = (row) =>
   h(
     "a",
-    { href: `#/gateway/tasks/${encodeURIComponent(row.task_id)}`, data: { of: row.task_id } },
+    { href: `#/-/gateway/tasks/${encodeURIComponent(row.task_id)}`, data: { of: row.task_id } },
     short(row.task_id),
   );
 
@@ -192,6 +192,7 @@ function timeline() {
       try {
         ({ task } = await ask("gateway/task", { method: "POST", body: { id }, headers: who() }));
       } catch (error) {
+        shown = "";
         element.replaceChildren(h("p", { class: "empty" }, error.message));
         return;
       }
@@ -206,7 +207,7 @@ function timeline() {
           h("h2", {}, "Timeline of ", h("code", {}, task.task_id)),
           status(task.status),
           h("span", { class: "grow" }),
-          h("a", { class: "button quiet small", href: "#/gateway/tasks" }, "Close"),
+          h("a", { class: "button quiet small", href: "#/-/gateway/tasks" }, "Close"),
         ),
         h(
           "ol",
@@ -349,7 +350,7 @@ function build() {
   const all = tabs(
     "Gateway",
     Object.entries(panels).map(([name, [title, element]]) => ({ id: name, title, make: () => element })),
-    (name) => (location.hash = `#/gateway/${name}`),
+    (name) => (location.hash = `#/-/gateway/${name}`),
   );
   const element = h(
     "article",

@@ -55,7 +55,7 @@ function listed(pipelines) {
     h(
       "li",
       {},
-      h("a", { href: `#/pipelines/${encodeURIComponent(each.name)}` }, each.name),
+      h("a", { href: `#/-/pipelines/${encodeURIComponent(each.name)}` }, each.name),
       " ",
       h("code", {}, each.type),
     );
@@ -89,7 +89,7 @@ export function pipelinesPage(name = "") {
   async function all() {
     const answer = await told("pipelines");
     if (!answer) return;
-    if (answer.pipelines.length === 1) location.replace(`#/pipelines/${encodeURIComponent(answer.pipelines[0].name)}`);
+    if (answer.pipelines.length === 1) location.replace(`#/-/pipelines/${encodeURIComponent(answer.pipelines[0].name)}`);
     else element.append(listed(answer.pipelines));
   }
 

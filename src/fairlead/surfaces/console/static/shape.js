@@ -4,6 +4,9 @@ import { copy, same, stringify } from "./exact.js";
 
 const TELLING = new Set(["string", "number", "bigint", "boolean"]);
 const PLAIN = new Set(["boolean", "integer", "number", "string"]);
+const DEEPEST_WORDS = 2;
+/** How deep a value to start from goes, where a type contains itself. */
+const DEEPEST_BLANK = 8;
 const without = (schema, ...keys) =>
   Object.fromEntries(Object.entries(schema).filter(([key]) => !keys.includes(key)));
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
@@ -109,12 +112,14 @@ export class Shape {
       case "number":
         return Math.max(schema.minimum ?? 0, 0);
       case "array":
-        return Array.from({ length: this.fixed ?? 0 }, (_, at) => this.item(at).blank(depth + 1));
+        return Array.from({ length: this.fixed ?? 0 }, (_, at) =>
+          depth > DEEPEST_BLANK ? null : this.item(at).blank(depth + 1),
+        );
       case "object":
         return Object.fromEntries(
           this.members
             .filter(([name]) => this.required.has(name))
-            .map(([name, member]) => [name, depth > 8 ? null : member.blank(depth + 1)]),
+            .map(([name, member]) => [name, depth > DEEPEST_BLANK ? null : member.blank(depth + 1)]),
         );
       case "record":
         return {};
@@ -149,12 +154,17 @@ export class Shape {
 
   /** What a union's chooser calls this branch. */
   get label() {
-    const tag = this.kind === "object" && this.members.find(([, member]) => member.choices.length === 1);
-    if (tag) return String(tag[1].choices[0]);
-    return this.schema.title ?? this.#noun();
+    return this.#named();
   }
 
-  #noun() {
+  #named(depth = 0) {
+    const tag = this.kind === "object" && this.members.find(([, member]) => member.choices.length === 1);
+    if (tag) return String(tag[1].choices[0]);
+    return this.schema.title ?? this.#noun(depth);
+  }
+
+  /** A list or a union may hold others of its own kind, without end: deeper than `DEEPEST_WORDS` it is just one. */
+  #noun(depth = 0) {
     switch (this.kind) {
       case "string":
         return (
@@ -174,14 +184,15 @@ export class Shape {
       case "boolean":
         return "true or false";
       case "array":
-        return this.fixed !== null ? `${this.fixed} items` : `list of ${this.item(Infinity).#noun()}`;
+        if (this.fixed !== null) return `${this.fixed} items`;
+        return depth < DEEPEST_WORDS ? `list of ${this.item(Infinity).#noun(depth + 1)}` : "list";
       case "record":
         return "names and values";
       case "choice":
         return this.choices.length === 1 ? "always this" : "one of these";
       case "union":
-        return this.branches.length <= 3
-          ? this.branches.map((branch) => branch.label).join(" or ")
+        return this.branches.length <= 3 && depth < DEEPEST_WORDS
+          ? this.branches.map((branch) => branch.#named(depth + 1)).join(" or ")
           : "one of these";
       case "any":
         return "any JSON";

@@ -44,7 +44,7 @@ export function table(rows) {
         h(
           "tr",
           {},
-          columns.map((column) => cell(row[column])),
+          columns.map((column) => cell(of(row, column))),
         ),
       ),
     );
@@ -54,7 +54,7 @@ export function table(rows) {
   function sort(column) {
     sorted = { column, up: sorted.column === column ? !sorted.up : true };
     const way = sorted.up ? 1 : -1;
-    order = [...rows].sort((a, b) => way * compare(a[column], b[column]));
+    order = [...rows].sort((a, b) => way * compare(of(a, column), of(b, column)));
     heads.forEach((head, at) => {
       if (columns[at] === column) head.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
@@ -66,6 +66,9 @@ export function table(rows) {
   draw();
   return element;
 }
+
+/** What a row has under a name; what every object of JavaScript has is not meant. */
+const of = (row, name) => (Object.hasOwn(row, name) ? row[name] : undefined);
 
 function compare(a, b) {
   const missing = (value) => value === null || value === undefined;

@@ -3,6 +3,10 @@
 (() => {
   const METHODS = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
   const DEEPEST = 6;
+  // How deep the words for a type go: a type may contain itself.
+  const DEEPEST_WORDS = 3;
+  // A schema that nothing fits.
+  const NOTHING = Object.freeze({ not: {} });
   const here = new URL("openapi.json", document.baseURI);
   let loaded = false;
   const one = (id) => document.getElementById(id);
@@ -75,6 +79,7 @@
       const { $ref, ...beside } = part;
       part = found && typeof found === "object" ? { ...found, ...beside } : beside;
     }
+    if (part === false) return NOTHING;
     return part === true || part === undefined ? {} : part;
   }
 
@@ -123,7 +128,8 @@
   function typeOf(schema, depth = 0) {
     const name = refName(schema);
     const real = resolved(schema);
-    if (real === false) return "nothing";
+    if (real === NOTHING) return "nothing";
+    if (depth > DEEPEST_WORDS && (real.anyOf || real.oneOf || real.allOf || real.prefixItems)) return name || "any";
     if ("const" in real) return JSON.stringify(real.const);
     if (Array.isArray(real.enum)) return real.enum.map((value) => JSON.stringify(value)).join(" | ");
     const choices = real.anyOf || real.oneOf;
@@ -132,7 +138,7 @@
     const type = Array.isArray(real.type) ? real.type.join(" | ") : real.type;
     if (type === "array") {
       if (real.prefixItems) return `[${real.prefixItems.map((each) => typeOf(each, depth + 1)).join(", ")}]`;
-      return depth > 3 ? "array" : `array of ${typeOf(real.items || {}, depth + 1)}`;
+      return depth > DEEPEST_WORDS ? "array" : `array of ${typeOf(real.items || {}, depth + 1)}`;
     }
     if (name) return name;
     if (type === "string" && real.format) return `string (${real.format})`;
@@ -151,17 +157,15 @@
     return told;
   }
 
-  // What is inside a schema: its own properties, its items' or its alternatives'.
-  function inner(schema) {
+  // What is inside a schema: its own properties, its items' or its alternatives'. What holds only itself holds nothing.
+  function inner(schema, depth = 0) {
     const real = resolved(schema);
     if (real.properties && Object.keys(real.properties).length) return { kind: "object", real };
-    const choices = (real.anyOf || real.oneOf || real.allOf || []).filter((each) => inner(each));
+    if (depth > DEEPEST) return null;
+    const choices = (real.anyOf || real.oneOf || real.allOf || []).filter((each) => inner(each, depth + 1));
     if (choices.length) return { kind: "choices", choices };
-    if (real.items && inner(real.items)) return inner(real.items);
-    if (real.additionalProperties && typeof real.additionalProperties === "object") {
-      if (inner(real.additionalProperties)) return inner(real.additionalProperties);
-    }
-    return null;
+    const { items, additionalProperties: others } = real;
+    return (items && inner(items, depth + 1)) || (typeof others === "object" && inner(others, depth + 1)) || null;
   }
 
   function fields(schema, given, depth = 0) {
@@ -209,7 +213,7 @@
     if ("const" in real) return real.const;
     if (Array.isArray(real.enum)) return real.enum[0];
     const choices = real.anyOf || real.oneOf || real.allOf;
-    if (choices) return sample(choices[0], depth + 1);
+    if (choices) return depth > DEEPEST ? null : sample(choices[0], depth + 1);
     const type = Array.isArray(real.type) ? real.type[0] : real.type;
     if (type === "object" || real.properties) {
       if (depth > DEEPEST) return {};
