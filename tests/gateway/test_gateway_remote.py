@@ -15,8 +15,8 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
-from fairlead import App, Failure
-from fairlead.gateway import AgentTurn, AgentWorker
+from fairlead import App, Failure, Kind
+from fairlead.gateway import AgentTurn, AgentWorker, Refused
 from gateway.agent_under_test import worker
 from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, store_away
 
@@ -107,6 +107,22 @@ def test_what_an_agent_is_told_of_its_caller(site: Site, agent: AgentWorker) -> 
     }
     again = json.loads(invoke(site, "about", context_id=answer.context_id).text)
     assert again["context"] == answer.context_id
+
+
+@pytest.mark.parametrize("wrong", [Failure(Kind.upstream, "password=hunter22"), Refused("password=hunter22")])
+def test_what_an_agent_says_when_it_fails_is_shown_as_the_app_shows_it(site: Site, wrong: Failure) -> None:
+    async def leaky(turn: AgentTurn) -> str:
+        turn.think("password=hunter22")
+        turn.activity("look", "password=hunter22", "password=hunter22", password="hunter22")
+        raise wrong
+
+    with running(lambda: AgentWorker(site.url, OWNER, "leaky", leaky)), site.raw() as client:
+        asked = client.post("/agents/leaky/invoke", json={"message": "hi"})
+        task = client.post("/agents/leaky/tasks", json={"message": "hi"}).json()["data"]["task_id"]
+        events = client.get(f"/agents/leaky/tasks/{task}/events")
+        seen = [asked.text, events.text, client.get(f"/agents/leaky/tasks/{task}").text]
+    assert all("password=" in each for each in seen[:2]), seen
+    assert "hunter22" not in "".join(seen)
 
 
 def test_pieces_come_while_the_agent_is_still_at_work(site: Site, agent: AgentWorker) -> None:
