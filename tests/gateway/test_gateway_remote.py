@@ -18,7 +18,7 @@ from httpx_sse import connect_sse
 from fairlead import App, Failure, Kind
 from fairlead.gateway import AgentTurn, AgentWorker, Refused
 from gateway.agent_under_test import worker
-from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, store_away
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, serving, store_away
 
 Serve = Callable[..., None]
 
@@ -93,6 +93,18 @@ def test_an_agent_that_runs_elsewhere_is_listed_and_answers(site: Site, agent: A
     assert "far" in [each.id for each in site.agents().list_agents().data]
     answer = invoke(site, "hello")
     assert (answer.text, answer.is_error) == ("You said: hello", False)
+
+
+async def test_an_agent_that_cannot_tell_its_gateway_that_it_stops_says_so(
+    app: App, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(app.http(gateway={"heartbeat": 0.05})) as url:
+        far = worker(url, OWNER, "far", tmp_path, lease=5.0)
+        await far.start()
+    await far.stop()
+    told = [each.message for each in caplog.records if "stops" in each.message]
+    assert len(told) == 1
+    assert "'far'" in told[0]
 
 
 def test_what_an_agent_is_told_of_its_caller(site: Site, agent: AgentWorker) -> None:
