@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -19,12 +20,14 @@ from hypothesis import strategies as st
 
 from fairlead import App, Context, Failure, Kind
 from fairlead.surfaces.auth import ApiKeys, Caller
+from fairlead.surfaces.http import protocol
 from fairlead.surfaces.http.protocol import LONGEST_HEAD, BoundedProtocol
 from fairlead.testing.asgi import Response, request
 
 PATIENCE = 20.0
 JSON = {"content-type": "application/json"}
 KEY = "a-key-that-nobody-guesses"
+HELD = threading.Event()
 
 
 def known(asked: Any) -> Caller | None:
@@ -101,6 +104,11 @@ def port() -> Iterator[int]:
     async def wait() -> None:
         """Wait until cancelled."""
         await asyncio.Event().wait()
+
+    @app.action
+    async def held() -> None:
+        """Wait for the test."""
+        await asyncio.to_thread(HELD.wait, PATIENCE)
 
     @app.action
     async def who(ctx: Context) -> Any:
@@ -235,6 +243,55 @@ def test_headers_that_are_too_long_are_no_answer_to_the_request_before(port: int
         assert flood(connection, b"x: %b\r\n" % (b"y" * 1_000)) < _FLOOD
         answer = connection.recv(65536)
     assert answer == b""
+
+
+def dripped(port: int, first: bytes, drop: bytes) -> bytes:
+    """What the server says until it hangs up on who sends this a little at a time."""
+    answer, deadline = b"", time.monotonic() + PATIENCE
+    with socket.create_connection(("127.0.0.1", port), timeout=0.02) as connection, suppress(ConnectionError):
+        connection.sendall(first)
+        while time.monotonic() < deadline:
+            connection.sendall(drop)
+            with suppress(TimeoutError):
+                if not (piece := connection.recv(65536)):
+                    return answer
+                answer += piece
+        pytest.fail("It is still connected.")
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "drop", "told"),
+    [
+        (b"", b"", b""),
+        (HEAD, b"x: y\r\n", b"408"),
+        (HEAD + b"content-length: 5000\r\n\r\n", b" ", b"408"),
+        (CHUNKED, b"1\r\n \r\n", b"408"),
+        (ANSWERED, b"1\r\n \r\n", b"404"),
+        (b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", b"\r\n", b"404"),
+    ],
+    ids=["nothing", "headers", "body", "chunks", "rest", "between"],
+)
+def test_whoever_sends_a_little_at_a_time_does_not_stay(
+    port: int, monkeypatch: pytest.MonkeyPatch, first: bytes, drop: bytes, told: bytes
+) -> None:
+    monkeypatch.setattr(protocol, "PATIENCE", 0.1)
+    answer = dripped(port, first, drop)
+    assert told in answer
+    assert answer.count(b"HTTP/1.1") == bool(told)
+
+
+def test_a_call_that_takes_long_is_not_hung_up_on(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "PATIENCE", 0.1)
+    head = HEAD.replace(b"/add/", b"/held/") + b"connection: close\r\ncontent-length: 2\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as call:
+        call.sendall(head + b"{}")
+        try:
+            for _ in range(2):
+                assert b"408" in dripped(port, HEAD, b"")
+        finally:
+            HELD.set()
+        assert b"200 OK" in call.recv(65536)
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -45,9 +45,12 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fairlead import App
+from fairlead import App, Failure, Kind
+from fairlead.agents import Agent
+from fairlead.agents.models import Reply, ScriptModel
 from fairlead.gateway.deliveries import Deliverer
 from fairlead.outgoing import Guard
+from fairlead.testing.asgi import request
 from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, add_keys, build, serving, working
 
 
@@ -559,3 +562,27 @@ def test_two_servers_of_one_app_know_each_others_tasks(tmp_path: Path) -> None:
         assert found["status"]["state"] == "completed"
     first.store.close()
     second.store.close()
+
+
+async def test_failures_are_shown_and_logged_as_the_app_would(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kinds = iter([Kind.upstream, Kind.misconfigured])
+
+    def may(*about: Any) -> bool:
+        raise Failure(next(kinds), "not with customer_code=zebra123")
+
+    app = App(
+        "site", store=f"sqlite:///{tmp_path}/s.db", redact={"keys": ["customer_code"]}, permission_checker=may
+    )
+    app.add(Agent("echo", model=ScriptModel([Reply("hi")]), instructions="Help."))
+    add_keys(app)
+    said = {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
+    headers = {"content-type": "application/json", "authorization": f"Bearer {OWNER}"}
+    site, body = app.http(), json.dumps(asked).encode()
+    told = [await request(site, "POST", "/a2a/echo", body=body, headers=headers) for _ in range(2)]
+    app.store.close()
+    assert b"customer_code=" in told[0].body
+    assert "customer_code=" in caplog.text
+    assert "zebra123" not in caplog.text + str([each.body for each in told])

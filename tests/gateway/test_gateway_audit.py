@@ -49,8 +49,9 @@ class Desk:
         found: list[dict[str, Any]] = self.get("/admin/audit", key)["lines"]
         return found
 
-    def metrics(self) -> dict[str, float]:
-        text = httpx.get(f"{self.url}/metrics").text
+    def metrics(self, key: str | None = None) -> dict[str, float]:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        text = httpx.get(f"{self.url}/metrics", headers=headers).text
         rows = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in rows}
 
@@ -270,6 +271,30 @@ def test_metrics_count_requests_turns_and_what_waits(desk: Desk) -> None:
     assert told['fairlead_tasks{state="queued"}'] == 1
     assert sum(value for key, value in told.items() if key.startswith("fairlead_queue_length")) == 1
     assert told["fairlead_gateway_audit_lost_total"] == 0
+
+
+def test_metrics_name_the_agents_that_a_key_may_know_of(desk: Desk) -> None:
+    for agent in ("echo", "broken"):
+        desk.post(f"/agents/{agent}/invoke", {"message": "hi"})
+    httpx.post(
+        f"{desk.url}/fairlead/actions/echo/invoke",
+        json={"input": {"message": "hi"}},
+        headers={"Authorization": f"Bearer {desk.token}"},
+    )
+    with desk.site.raw(desk.bob) as client:
+        assert client.post("/runtime/registrations", json={"name": "far", "mode": "queue"}).status_code < 300
+    desk.post("/agents/far/tasks", {"message": "hi"}, desk.bob)
+    queue, turns = "fairlead_queue_length", "fairlead_gateway_turns_total"
+    ann, bob, root = desk.metrics(desk.token), desk.metrics(desk.bob), desk.metrics(desk.root)
+    # Bob's is his, and the app's are not; what others do is counted all the same.
+    assert not [name for name in bob if "echo" in name or "broken" in name]
+    assert sum(value for name, value in bob.items() if name.startswith(turns)) == 2
+    assert bob[f'{queue}{{queue="agent:far"}}'] == 1
+    assert not [name for name in ann if "far" in name]
+    assert ann[f'{queue}{{queue="agent:OTHER"}}'] == 1
+    assert ann[f'{turns}{{agent="echo",outcome="ok"}}'] == 1
+    assert root[f'{queue}{{queue="agent:far"}}'] == 1
+    assert root[f'{turns}{{agent="echo",outcome="ok"}}'] == 1
 
 
 def test_a_stream_is_counted_while_it_is_open(desk: Desk) -> None:

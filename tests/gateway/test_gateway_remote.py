@@ -15,10 +15,10 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
-from fairlead import App, Failure
-from fairlead.gateway import AgentTurn, AgentWorker
+from fairlead import App, Failure, Kind
+from fairlead.gateway import AgentTurn, AgentWorker, Refused
 from gateway.agent_under_test import worker
-from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, store_away
+from gateway.site_under_test import OWNER, PATIENCE, STRANGER, Site, build, serving, store_away
 
 Serve = Callable[..., None]
 
@@ -95,6 +95,18 @@ def test_an_agent_that_runs_elsewhere_is_listed_and_answers(site: Site, agent: A
     assert (answer.text, answer.is_error) == ("You said: hello", False)
 
 
+async def test_an_agent_that_cannot_tell_its_gateway_that_it_stops_says_so(
+    app: App, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(app.http(gateway={"heartbeat": 0.05})) as url:
+        far = worker(url, OWNER, "far", tmp_path, lease=5.0)
+        await far.start()
+    await far.stop()
+    told = [each.message for each in caplog.records if "stops" in each.message]
+    assert len(told) == 1
+    assert "'far'" in told[0]
+
+
 def test_what_an_agent_is_told_of_its_caller(site: Site, agent: AgentWorker) -> None:
     answer = invoke(site, "about", metadata={"a": "b", "protocol": "x"}, idempotency_key="k1")
     told = json.loads(answer.text)
@@ -107,6 +119,22 @@ def test_what_an_agent_is_told_of_its_caller(site: Site, agent: AgentWorker) -> 
     }
     again = json.loads(invoke(site, "about", context_id=answer.context_id).text)
     assert again["context"] == answer.context_id
+
+
+@pytest.mark.parametrize("wrong", [Failure(Kind.upstream, "password=hunter22"), Refused("password=hunter22")])
+def test_what_an_agent_says_when_it_fails_is_shown_as_the_app_shows_it(site: Site, wrong: Failure) -> None:
+    async def leaky(turn: AgentTurn) -> str:
+        turn.think("password=hunter22")
+        turn.activity("look", "password=hunter22", "password=hunter22", password="hunter22")
+        raise wrong
+
+    with running(lambda: AgentWorker(site.url, OWNER, "leaky", leaky)), site.raw() as client:
+        asked = client.post("/agents/leaky/invoke", json={"message": "hi"})
+        task = client.post("/agents/leaky/tasks", json={"message": "hi"}).json()["data"]["task_id"]
+        events = client.get(f"/agents/leaky/tasks/{task}/events")
+        seen = [asked.text, events.text, client.get(f"/agents/leaky/tasks/{task}").text]
+    assert all("password=" in each for each in seen[:2]), seen
+    assert "hunter22" not in "".join(seen)
 
 
 def test_pieces_come_while_the_agent_is_still_at_work(site: Site, agent: AgentWorker) -> None:

@@ -254,6 +254,34 @@ def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
         assert running.wait(30) == 130
 
 
+STUBBORN = """
+import os, signal, sys, time
+out = os.open(sys.argv[1], os.O_WRONLY)
+signal.signal(signal.SIGTERM, lambda *_: os.write(out, b"asked"))
+os.write(out, b"began")
+end = time.monotonic() + 10
+while time.monotonic() < end:
+    time.sleep(end - time.monotonic())
+os.write(out, b"still there")
+"""
+
+
+def test_no_program_outlives_a_second_ctrl_c(tmp_path: Path) -> None:
+    told, path = tmp_path / "told", tmp_path / "a.plumb"
+    os.mkfifo(told)
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    args = f'["{tmp_path}/stubborn.py", "{told}"]'
+    path.write_text(f'let main : !int -> !int = exec {{ cmd: "{sys.executable}", args: {args} }}')
+    command = [sys.executable, "-m", "fairlead", "plumb", "run", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running, open(told, "rb", buffering=0) as said:
+        for word in (b"began", b"asked"):
+            assert said.read(5) == word
+            running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        # Nobody has it open any more.
+        assert said.read() == b""
+
+
 def test_an_endless_stream_is_answered_as_it_comes_and_in_constant_memory(triage: str) -> None:
     command = [sys.executable, "-m", "fairlead", "plumb", "run", triage]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:

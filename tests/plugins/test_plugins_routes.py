@@ -175,7 +175,7 @@ def test_whatever_a_plugin_says_is_an_answer_or_refused(said: str) -> None:
         answer = routes.read_response(said)
     except routes.Refused as refused:
         answer = routes.Answer(refused.status)
-    assert 100 <= answer.status <= 999
+    assert 200 <= answer.status <= 599
     for name, value in answer.headers:
         assert f"{name}: {value}".encode("latin-1")
         assert not {"\r", "\n"} & set(name + value)
@@ -501,7 +501,18 @@ async def test_a_body_in_base64_is_sent_as_bytes(library: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "answer",
-    ["nonsense", "[]", "{}", {"status": "200"}, {"status": True}, {"status": 7}, {"status": 200, "body": 7}],
+    [
+        "nonsense",
+        "[]",
+        "{}",
+        {"status": "200"},
+        {"status": True},
+        {"status": 7},
+        {"status": 200, "body": 7},
+        {"status": 100},
+        {"status": 103},
+        {"status": 600},
+    ],
 )
 async def test_what_is_no_response_is_an_error_of_the_server(
     library: Path, tmp_path: Path, answer: Any
@@ -510,6 +521,34 @@ async def test_what_is_no_response_is_an_error_of_the_server(
         told = await raw(served, bridge.agent(), answer)
     assert told.status == 500
     assert told.message
+
+
+async def test_a_body_cannot_pass_for_an_answer_of_the_servers(library: Path, tmp_path: Path) -> None:
+    """What comes after an answer that has no body, or that only announces one, is read as the next answer."""
+    forged = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nhey"
+    async with site(library, tmp_path) as (served, bridge):
+        told = [
+            await raw(served, bridge.agent(), {"status": each, "body": forged}) for each in (103, 204, 304)
+        ]
+    assert [each.status for each in told] == [500, 204, 304]
+    assert not any(b"HTTP/1.1" in each.body for each in told)
+
+
+async def test_headers_hold_for_the_answer_alone(library: Path, tmp_path: Path) -> None:
+    """What a plugin says of the whole host is not passed on: that is the app's, and other plugins', too."""
+    beyond = {
+        "Set-Cookie": "session=theirs; Path=/",
+        "set-cookie": "session=theirs; Path=/",
+        "Clear-Site-Data": "*",
+        "Service-Worker-Allowed": "/",
+        "Strict-Transport-Security": "max-age=31536000",
+        "Alt-Svc": 'h3=":1"',
+        "X-Accel-Redirect": "/internal/file",
+    }
+    async with site(library, tmp_path) as (served, bridge):
+        told = await raw(served, bridge.agent(), {"status": 200, "headers": {**beyond, "ETag": "1"}})
+    assert told.headers["etag"] == "1"
+    assert not {name.lower() for name in beyond} & set(told.headers)
 
 
 async def test_headers_cannot_break_out_of_their_lines(library: Path, tmp_path: Path) -> None:

@@ -666,6 +666,35 @@ async def test_its_tools_are_actions_of_an_app(
         assert expect_ok(await app.invoke("add", {"a": "1"})) == 3
 
 
+async def test_an_installed_one_stays_as_it_is_when_its_own_modules_are_imported(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytecode that Python keeps beside a module would be a file that nobody installed."""
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    project = write(
+        """
+        import words_beside
+
+        @plugin.tool(policy="auto")
+        def greet():
+            "Greet."
+            from words_beside import later
+            return later.WORD
+        """
+    )
+    (project / "words_beside").mkdir()
+    (project / "words_beside" / "__init__.py").write_text("")
+    (project / "words_beside" / "later.py").write_text("WORD = 'hello'")
+    install_from(project)
+    app = App("demo", store=f"sqlite:///{tmp_path}/store.db")
+    assert app.add_plugin("test.py", in_process=True) is not None
+    async with app:
+        assert expect_ok(await app.invoke("greet")) == "hello"
+    assert App("demo").add_plugin("test.py", in_process=True) is not None
+    assert not list((tmp_path / "data" / "plugins").rglob("__pycache__"))
+
+
 def test_several_in_one_program_each_have_their_own_host(write: Write, tmp_path: Path) -> None:
     first = write(EVERYTHING)
     second = tmp_path / "second"

@@ -184,17 +184,17 @@ def _of(context: ServerCallContext) -> tuple[Call, GatewayAgent, AgentCard]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(call: Call) -> Iterator[None]:
     """Failures in the protocol's words."""
     try:
         yield
     except Failure as failure:
-        raise _error(failure) from failure
+        raise _error(failure, call) from failure
 
 
-def _error(failure: Failure) -> A2AError:
-    kind = failure.kind
-    told = wire.render(for_callers(failure))["error"]
+def _error(failure: Failure, call: Call) -> A2AError:
+    kind, redactor = failure.kind, call.gateway.app.redactor
+    told = wire.render(for_callers(failure, redactor), None, redactor)["error"]
     data = {"code": told["code"]}
     if kind in (Kind.not_found, Kind.forbidden):
         # Whose task it is, is nobody else's business.
@@ -214,7 +214,7 @@ def _answering(method: Any) -> Any:
 
         @wraps(method)
         async def following(self: Any, params: Any, context: ServerCallContext) -> AsyncGenerator[Event]:
-            with _contained():
+            with _contained(_of(context)[0]):
                 async with aclosing(checked(self, params, context)) as events:
                     async for event in events:
                         yield event
@@ -223,22 +223,22 @@ def _answering(method: Any) -> Any:
 
     @wraps(method)
     async def once(self: Any, params: Any, context: ServerCallContext) -> Any:
-        with _contained():
+        with _contained(_of(context)[0]):
             return await checked(self, params, context)
 
     return once
 
 
 @contextmanager
-def _contained() -> Iterator[None]:
+def _contained(call: Call) -> Iterator[None]:
     try:
         yield
     except A2AError:
         raise
     except Failure as failure:
-        raise _error(failure) from failure
+        raise _error(failure, call) from failure
     except Exception as exc:
-        report("The gateway failed at an A2A request.")
+        report("The gateway failed at an A2A request.", call.gateway.app.redactor)
         raise InternalError from exc
 
 
@@ -293,7 +293,7 @@ class _Handler(RequestHandler):
         entry = await _found(context, params.id)
         if entry.task.state.final:
             raise TaskNotCancelableError
-        with _told():
+        with _told(call):
             task = await engine_of(call.gateway, entry.task).cancel(entry.task.id)
         if task.state is not State.canceled:
             raise TaskNotCancelableError
@@ -343,7 +343,7 @@ async def _found(context: ServerCallContext, id: str) -> Entry:
     call, agent, _ = _of(context)
     if len(id) > LONGEST_ID or not id.isprintable():
         raise TaskNotFoundError
-    with _told():
+    with _told(call):
         await call.gateway.recorder.settled(id)
         return await call.gateway.entries.find(id, agent.id, call.caller)
 
@@ -380,7 +380,7 @@ async def _begun(context: ServerCallContext, message: Message, prompt: str) -> r
         message_id=message.message_id or new_id(),
         metadata={name: value for name, value in metadata.items() if name not in RESERVED},
     )
-    with _told():
+    with _told(call):
         if turn.continued:
             try:
                 turn = await call.gateway.recorder.opened(turn)
@@ -398,7 +398,7 @@ async def _gone_on(context: ServerCallContext, message: Message, prompt: str) ->
     if not task.state.paused:
         state = "has ended" if task.state.final else "is at work"
         raise UnsupportedOperationError(f"The task {state}: it waits for no message.")
-    with _told():
+    with _told(call):
         return await engine_of(call.gateway, task).answer(task.id, prompt), task.latest
 
 
@@ -434,7 +434,7 @@ async def _page(call: Call, agent: GatewayAgent, params: ListTasksRequest) -> Li
     if not 1 <= size <= MOST:
         raise InvalidParamsError(f"pageSize must be from 1 to {MOST}.")
     wanted, entries = _wanted(params), call.gateway.entries
-    with _told():
+    with _told(call):
         await call.gateway.recorder.flush()
         try:
             page, more = await entries.page(call.caller, "all", size, params.page_token or None, agent.id)
@@ -479,7 +479,7 @@ async def _notified(
             )
     token = sealed_token(config.token, authorization) if config.token or authorization else None
     before = "/" in str(context.state.get("method"))
-    with _told():
+    with _told(call):
         webhook = await webhooks.add(
             call.gateway, task, config.url, token=token, renderer=BEFORE if before else NOW
         )

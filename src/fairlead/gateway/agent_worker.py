@@ -186,9 +186,19 @@ class AgentWorker:
         await asyncio.gather(*rest, *([] if loop is None else [loop]), return_exceptions=True)
         if self._lease:
             lease, self._lease = self._lease, {}
-            with suppress(Failure, OSError):
+            try:
                 await self._post("/unregister", {"leaseId": lease["leaseId"]})
+            except Failure as failure:
+                self._untold(failure, lease["leaseSeconds"])
         await self._http.aclose()
+
+    def _untold(self, failure: Failure, seconds: float) -> None:
+        """Say that the gateway does not know of the end. One that has another registration by now knows enough."""
+        if failure.kind is not Kind.conflict:
+            _warn(
+                f"The gateway could not be told that the agent {self.id!r} stops, and takes it to be there for up to "
+                f"{seconds:g} seconds more: {failure.message}"
+            )
 
     async def wait(self) -> None:
         """Wait until it ends by itself. Raises a Failure when it does: another worker has registered the agent."""
@@ -280,8 +290,9 @@ class AgentWorker:
             del self._running[delivery], self._turns[delivery]
             turn.end()
             self._freed.set()
-            if not running.cancelled() and running.exception() is not None:
-                report(f"A turn of the agent {self.id!r} could not be ended: {running.exception()}")
+            error = None if running.cancelled() else running.exception()
+            if error is not None:
+                _warn(f"The gateway could not be told how a turn of the agent {self.id!r} ended: {error}")
 
         running.add_done_callback(ended)
 
@@ -337,8 +348,7 @@ class AgentWorker:
                     raise
                 if pause == _SOON:
                     # Gateways are restarted: where in our own code that is noticed tells nobody anything.
-                    words = f"The agent {self.id!r} waits for its gateway: {failure.message}"
-                    logging.getLogger("fairlead").warning("%s", DEFAULT.text(words))
+                    _warn(f"The agent {self.id!r} waits for its gateway: {failure.message}")
                 await asyncio.sleep(max(failure.retry_after or 0.0, pause * (0.5 + random.random() / 2)))  # noqa: S311
                 pause = min(pause * 2, _LATER)
 
@@ -367,6 +377,10 @@ class AgentWorker:
             raise failure
         words = f"The gateway answered {answer.status_code}, and not as gateways do."
         raise Failure(Kind.unavailable if answer.status_code != 404 else Kind.not_found, words)
+
+
+def _warn(words: str) -> None:
+    logging.getLogger("fairlead").warning("%s", DEFAULT.text(words))
 
 
 def _spelled(body: dict[str, Any]) -> bytes:

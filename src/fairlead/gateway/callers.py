@@ -181,7 +181,9 @@ class Callers:
         except StoreFailure as failure:
             if not looks:
                 raise
-            report(f"Requests that look are counted in this process alone: {failure.message}")
+            report(
+                f"Requests that look are counted in this process alone: {failure.message}", self._app.redactor
+            )
             wait = self._spare.take(key, parts, 60.0)
         if wait > 0:
             raise RateLimited("Too many requests. Wait as long as Retry-After says.", retry_after=wait)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import Redactor
 from fairlead.gateway import changes
 from fairlead.gateway.changes import DUE, RENDERERS, SQL, WEBHOOKS, Attempt
 from fairlead.gateway.sealed import Sealed
@@ -56,6 +57,7 @@ class Deliverer:
     ) -> None:
         self.id = random_id()
         self._store = app.store
+        self._redactor = app.redactor
         self._wall = app.clock.time
         self._outgoing = Outgoing(guard)
         self._sealed = Sealed(app.store)
@@ -78,7 +80,7 @@ class Deliverer:
         """Begin to deliver."""
         if not self._loops:
             loops = (self._follow, self._deliver, self._clear)
-            self._loops = [asyncio.ensure_future(_lasting(each)) for each in loops]
+            self._loops = [asyncio.ensure_future(_lasting(each, self._redactor)) for each in loops]
 
     async def stop(self, patience: float = TIMEOUT) -> None:
         """Begin no more attempts, wait so many seconds for those under way, then give the rest back."""
@@ -190,7 +192,7 @@ class Deliverer:
             await self._settled(attempt, response, error)
         except Exception:
             # The lease ends, and it is tried again.
-            report(f"How delivery {attempt.delivery.id} went could not be written down.")
+            report(f"How delivery {attempt.delivery.id} went could not be written down.", self._redactor)
 
     async def _sent(self, attempt: Attempt) -> tuple[int, str | None]:
         """Make one attempt; gives the status that was answered, and what was wrong with that."""
@@ -208,7 +210,7 @@ class Deliverer:
         except Failure as failure:
             return 0, f"transport: {failure.message}"
         except Exception as error:
-            report(f"Delivery {delivery.id} could not be attempted.")
+            report(f"Delivery {delivery.id} could not be attempted.", self._redactor)
             return 0, f"transport: {type(error).__name__}"
         fine = 200 <= received.status < 300
         return received.status, None if fine else f"http_status: {received.status}"
@@ -235,7 +237,7 @@ class Deliverer:
             except Failure as failure:
                 if failure.kind is not Kind.unavailable:
                     raise
-                report(f"Deliveries wait for their store: {failure.message}")
+                report(f"Deliveries wait for their store: {failure.message}", self._redactor)
                 await asyncio.sleep(_AGAIN)
 
     async def _give_back(self, attempt: Attempt) -> None:
@@ -288,13 +290,13 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _lasting(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _lasting(loop: Callable[[], Coroutine[Any, Any, None]], redactor: Redactor) -> None:
     """Go on, whatever happens to the store meanwhile."""
     while True:
         try:
             await loop()
         except Failure as failure:
-            report(f"Deliveries wait for their store: {failure.message}")
+            report(f"Deliveries wait for their store: {failure.message}", redactor)
         except Exception:
-            report("The deliverer stumbled, and goes on.")
+            report("The deliverer stumbled, and goes on.", redactor)
         await asyncio.sleep(_AGAIN)

@@ -347,7 +347,7 @@ class Gateway:
         headers: Headers,
         exchange: Exchange,
     ) -> None:
-        failure = for_callers(failure)
+        failure = for_callers(failure, self.app.redactor)
         pause = wire.retry_after(failure)
         if pause is not None:
             headers = (*headers, (b"retry-after", b"%d" % pause))

@@ -75,7 +75,9 @@ class KeyWatch:
                     await self._look()
                 except Failure as failure:
                     # Nobody is sent away because the store is.
-                    report(f"Keys of open streams could not be looked at: {failure.message}")
+                    report(
+                        f"Keys of open streams could not be looked at: {failure.message}", self._app.redactor
+                    )
                 await asyncio.sleep(_LEAST)
                 await bell.rung(self._pause())
 

@@ -11,9 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.failures import Failure
+from fairlead.gateway.call import Caller as KeyOwner
+from fairlead.gateway.keys import is_admin
 from fairlead.store.statements import statements
 from fairlead.store.store import Tx
+from fairlead.surfaces.auth import ANONYMOUS, Caller
 from fairlead.surfaces.http.metrics import BUCKETS
+from fairlead.tasks.ledger import APART
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway
@@ -89,9 +93,21 @@ class GatewayMetrics:
             self._told = now + _REMEMBERED, told
         return self._told[1]
 
-    async def text(self) -> bytes:
-        lines = [*self._lines(), *_stored_lines(await self.stored())]
+    async def text(self, caller: Caller = ANONYMOUS) -> bytes:
+        named = await self._named(caller)
+        lines = [*self._lines(named), *_stored_lines(_folded(await self.stored(), named))]
         return "".join(f"{line}\n" for line in lines).encode()
+
+    async def _named(self, caller: Caller) -> frozenset[str] | None:
+        """The agents that the owner of a key may know of; None for all. Those of others are counted together."""
+        auth = caller.auth
+        if not isinstance(auth, Mapping) or auth.get("type") != "gateway" or is_admin(auth["permissions"]):
+            return None
+        try:
+            listed = await self._gateway.agents.listed(KeyOwner(caller.user["id"]))
+        except Failure:
+            return frozenset()
+        return frozenset(each.id for each in listed)
 
     def to_dict(self) -> dict[str, Any]:
         """The same for people's pages: requests by endpoint and status."""
@@ -109,7 +125,7 @@ class GatewayMetrics:
             ],
         }
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, named: frozenset[str] | None) -> Iterator[str]:
         name = "fairlead_gateway_requests_total"
         yield from _head(name, "counter", "Requests to the gateway that were answered, by route and status.")
         for endpoint, found in self._endpoints.items():
@@ -128,7 +144,11 @@ class GatewayMetrics:
             yield f"fairlead_gateway_{short} {value}"
         name = "fairlead_gateway_turns_total"
         yield from _head(name, "counter", "Turns of agents that have ended, by how they ended.")
+        turns: dict[tuple[str, str], int] = {}
         for (agent, outcome), count in self._turns.items():
+            key = (agent if named is None or agent in named else _OTHER), outcome
+            turns[key] = turns.get(key, 0) + count
+        for (agent, outcome), count in turns.items():
             yield f'{name}{{agent="{_quoted(agent)}",outcome="{_quoted(outcome)}"}} {count}'
         name = "fairlead_gateway_audit_lost_total"
         yield from _head(name, "counter", "Lines of the audit log that there was no room for.")
@@ -155,6 +175,20 @@ def _counted(tx: Tx) -> dict[str, dict[str, int]]:
 def _pairs(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, int]]:
     for name, count in rows:
         yield str(name), int(count)
+
+
+def _folded(
+    told: Mapping[str, Mapping[str, int]], named: frozenset[str] | None
+) -> Mapping[str, Mapping[str, int]]:
+    """The same, with the queues of agents that are not named as one."""
+    if named is None:
+        return told
+    queues: dict[str, int] = {}
+    for queue, count in told.get("queues", {}).items():
+        hidden = queue.startswith(APART) and queue.removeprefix(APART) not in named
+        key = f"{APART}{_OTHER}" if hidden else queue
+        queues[key] = queues.get(key, 0) + count
+    return {**told, "queues": queues}
 
 
 def _stored_lines(told: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

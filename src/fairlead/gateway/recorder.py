@@ -200,7 +200,7 @@ class Recorder:
                     await self._enter(list(batch.values()))
                 except Exception:
                     # What can never be written must not keep others from it.
-                    report("Invokes could not be recorded.")
+                    report("Invokes could not be recorded.", self._app.redactor)
                 for id, row in batch.items():
                     if self._waiting.get(id) is row:
                         del self._waiting[id]
@@ -218,10 +218,10 @@ class Recorder:
             except Failure as failure:
                 if failure.kind is not Kind.unavailable:
                     break
-                report(f"Invokes wait to be recorded: {failure.message}")
+                report(f"Invokes wait to be recorded: {failure.message}", self._app.redactor)
                 await asyncio.sleep(_AGAIN)
         if len(rows) == 1:
-            report("An invoke could not be recorded: the store refuses it.")
+            report("An invoke could not be recorded: the store refuses it.", self._app.redactor)
             return
         half = len(rows) // 2
         await self._enter(rows[:half])
@@ -237,7 +237,7 @@ class Recorder:
                 spelled = encode(_writable(told))
             return record.id, turn.agent.id, _owner(turn.caller.owner), record.begun, 0, spelled.decode()
         except Exception:
-            report("An invoke could not be recorded.")
+            report("An invoke could not be recorded.", self._app.redactor)
             return None
 
 

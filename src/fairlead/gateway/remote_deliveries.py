@@ -17,12 +17,14 @@ from fairlead._json import dumps, loads
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as action_wire
 from fairlead.failures.gateway import AgentServiceUnavailable, InvalidBody, InvalidParam
+from fairlead.failures.redaction import Redactor
 from fairlead.gateway import files
 from fairlead.gateway.agents import instant
 from fairlead.gateway.call import LARGE, Answer, Call, Caller, Route
 from fairlead.gateway.messages import BUSY
 from fairlead.gateway.registration import CONFIRMED, SLACK, SQL, Registration
 from fairlead.gateway.remote import ABOUT
+from fairlead.runtime.context import shown
 from fairlead.store import Bell, Store, Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import KEPT_DELTAS, idle
@@ -225,7 +227,7 @@ async def release(call: Call) -> Answer:
 async def say(call: Call) -> Answer:
     body = call.json()
     who, held = _one(call, body)
-    said = _events(body.get("events"), call.gateway.app.wall())
+    said = _events(call, body.get("events"), call.gateway.app.wall())
     batch = body.get("batch")
     if not isinstance(batch, str) or not 0 < len(batch) <= 128:
         words = "batch must be a text of 1 to 128 characters, a new one for each batch: one sent twice counts once."
@@ -248,11 +250,11 @@ async def reply(call: Call) -> Answer:
     body = call.json()
     who, held = _one(call, body)
     now = call.gateway.app.wall()
-    said = _events(body.get("events") or [], now)
+    said = _events(call, body.get("events") or [], now)
     status = body.get("status")
     if status not in STATUSES:
         raise InvalidParam(f"status must be one of {', '.join(STATUSES)}.", field="status")
-    ending = _paused(body, State(status)) if status.endswith("_required") else _end(body, status)
+    ending = _paused(body, State(status)) if status.endswith("_required") else _end(call, body, status)
 
     def work(tx: Tx) -> list[dict[str, str]]:
         who.check(tx)
@@ -265,20 +267,21 @@ def _heard(stopped: list[dict[str, str]]) -> Answer:
     return Answer({"status": "stopped" if stopped else "accepted", "stopped": stopped})
 
 
-def _end(body: Mapping[str, Any], status: str) -> Any:
-    """How a turn ends, as a move of its task."""
-    result, reason = None, None
+def _end(call: Call, body: Mapping[str, Any], status: str) -> Any:
+    """How a turn ends, as a move of its task. Why it failed is told as the app tells its own failures."""
+    result, reason, redactor = None, None, call.gateway.app.redactor
     if status == "completed":
         state = State.completed
         data = body["data"] if "data" in body else _words(body, "text", "")
         result = dumps({"ok": True, "data": data})
     elif status == "failed":
-        state, reason = State.failed, _words(body, "error", "The agent failed.")
+        state, reason = State.failed, redactor.text(_words(body, "error", "The agent failed."))
         failure = Failure(Kind.upstream, reason)
-        result = dumps({"ok": False, "error": action_wire.render(failure)})
+        result = dumps({"ok": False, "error": action_wire.render(failure, redactor)})
     else:
         state = State.rejected
-        reason = BUSY if status == "busy" else _words(body, "reason", "The agent refused the request.")
+        refused = _words(body, "reason", "The agent refused the request.")
+        reason = BUSY if status == "busy" else redactor.text(refused)
 
     def ending(tx: Tx, held: Held, said: Sequence[Said], now: float) -> bool:
         return ledger.finish(tx, held, state, result, reason, said, now)
@@ -330,34 +333,38 @@ def _held(who: Registration, given: Any, name: str) -> list[Held]:
     return found
 
 
-def _events(given: Any, now: float) -> list[Said]:
+def _events(call: Call, given: Any, now: float) -> list[Said]:
+    """What a turn says meanwhile, as the app shows what its own agents say."""
     if not isinstance(given, list) or len(given) > MOST_EVENTS:
         raise InvalidBody(f"events must be a list of at most {MOST_EVENTS}.", field="events")
-    return [_event(each, now) for each in given]
+    redactor = call.gateway.app.redactor
+    return [_event(each, now, redactor) for each in given]
 
 
-def _event(given: Any, now: float) -> Said:
+def _event(given: Any, now: float, redactor: Redactor) -> Said:
     about = given if isinstance(given, dict) else {}
-    type = about.get("type")
+    type, text = about.get("type"), redactor.text
     if type == "delta":
-        return "delta", now, {"data": _words(about, "text", "")}
+        return "delta", now, {"data": text(_words(about, "text", ""))}
     if type == "thinking":
-        return "activity", now, _activity("thinking", "Thinking", None, {"text": _words(about, "text", "")})
+        told = {"text": text(_words(about, "text", ""))}
+        return "activity", now, _activity("thinking", "Thinking", None, told)
     if type == "output":
-        return "output", now, {"text": _words(about, "text", "")}
+        return "output", now, {"text": text(_words(about, "text", ""))}
     if type == "draft" and isinstance(about.get("draft"), dict):
-        return "draft", now, {"draft": about["draft"]}
+        return "draft", now, {"draft": shown(about["draft"], redactor)}
     if type == "activity":
-        kind, title = _words(about, "kind", "info"), _words(about, "title", "")
+        kind, title, detail = _words(about, "kind", "info"), _words(about, "title", ""), about.get("detail")
         data = about.get("data") if isinstance(about.get("data"), dict) else {}
-        return "activity", now, _activity(kind, title, about.get("detail"), data)
+        more = text(detail) if isinstance(detail, str) else None
+        return "activity", now, _activity(kind, text(title), more, shown(data, redactor))
     words = "Each event must be an object whose type is delta, thinking, output, draft or activity."
     raise InvalidBody(words, field="events")
 
 
-def _activity(kind: str, title: str, detail: Any, data: Any) -> dict[str, Any]:
+def _activity(kind: str, title: str, detail: str | None, data: Any) -> dict[str, Any]:
     told = {"kind": kind, "title": title, "data": data}
-    return {**told, "detail": detail} if isinstance(detail, str) else told
+    return told if detail is None else {**told, "detail": detail}
 
 
 def _words(body: Mapping[str, Any], name: str, usual: str) -> str:

@@ -48,10 +48,13 @@ class Reaper(Looking):
                 failed = False
             except Failure as failure:
                 if not failed:
-                    report(f"Agents that run elsewhere are not looked after: {failure.message}")
+                    report(
+                        f"Agents that run elsewhere are not looked after: {failure.message}",
+                        self._app.redactor,
+                    )
                 failed = True
             except Exception:
-                report("The reaper of agents' turns stumbled, and goes on.")
+                report("The reaper of agents' turns stumbled, and goes on.", self._app.redactor)
             await asyncio.sleep(LOOK)
 
     async def look(self) -> int:

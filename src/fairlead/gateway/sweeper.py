@@ -33,9 +33,9 @@ class Sweeper(Looking):
             try:
                 more = await self.sweep()
             except Failure as failure:
-                report(f"Old entries of tasks are kept for now: {failure.message}")
+                report(f"Old entries of tasks are kept for now: {failure.message}", self._app.redactor)
             except Exception:
-                report("The sweeper of old entries stumbled, and goes on.")
+                report("The sweeper of old entries stumbled, and goes on.", self._app.redactor)
             await asyncio.sleep(_BREATH if more else LOOK)
 
     async def sweep(self) -> bool:

@@ -26,6 +26,7 @@ from fairlead.failures.gateway import (
     RateLimited,
     sentinel,
 )
+from fairlead.failures.redaction import Redactor
 from fairlead.gateway.agents import GatewayAgent
 from fairlead.gateway.call import Caller
 from fairlead.runtime.clock import random_id
@@ -209,19 +210,19 @@ async def to_its_end(gateway: Gateway, taken: AsyncIterator[Said | Ended]) -> As
             raise
         yield Ended(failure=stopping())
     except Failure as failure:
-        yield Ended(failure=for_callers(failure))
+        yield Ended(failure=for_callers(failure, gateway.app.redactor))
     except Exception as exc:
         report("The gateway failed in a stream.", gateway.app.redactor)
         yield Ended(failure=InternalError(cause=exc))
 
 
-def for_callers(failure: Failure) -> Failure:
+def for_callers(failure: Failure, redactor: Redactor) -> Failure:
     """A failure in words for callers. What is wrong with our own parts they are not told, only that it is."""
     if isinstance(failure, GatewayFailure):
         return failure
     if failure.kind not in _OUR_OWN:
         return failure.for_callers()
-    report(f"The gateway could not serve a request: {failure.message}")
+    report(f"The gateway could not serve a request: {failure.message}", redactor)
     return lookup("gateway", PIVOT[failure.kind].gateway)(retry_after=failure.retry_after)
 
 

@@ -241,12 +241,19 @@ async def _end(child: asyncio.subprocess.Process, *listening: asyncio.Task[None]
     await asyncio.gather(*listening, return_exceptions=True)
     if child.returncode is not None:
         return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, number)
-        try:
-            async with asyncio.timeout(_GRACE):
-                await child.wait()
-                return
-        except TimeoutError:
-            continue
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _tell(child, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    await child.wait()
+                    return
+    except asyncio.CancelledError:
+        # Whoever waits for this does so no longer.
+        _tell(child, signal.SIGKILL)
+        raise
+
+
+def _tell(child: asyncio.subprocess.Process, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, number)

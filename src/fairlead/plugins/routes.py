@@ -43,6 +43,16 @@ _SERVERS: Final = frozenset(
     {"connection", "content-length", "date", "keep-alive", "server", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "proxy-authenticate", "proxy-authorization"}
 )
+#: Headers that hold for more than the answer they come with: browsers keep them for the whole host, or for its origin,
+#: and servers in front of this one answer with what they name.
+_BEYOND: Final = frozenset(
+    {"set-cookie", "set-cookie2", "clear-site-data", "service-worker-allowed", "origin-agent-cluster"}
+    | {"strict-transport-security", "public-key-pins", "expect-ct", "alt-svc", "accept-ch", "set-login"}
+    | {"nel", "report-to", "use-as-dictionary", "secure-session-registration", "sec-session-registration"}
+    | {"x-accel-redirect", "x-sendfile", "x-lighttpd-send-file", "x-reproxy-url"}
+)
+#: Answers that have no body: one that is sent all the same is read as another answer.
+_BARE: Final = (204, 304)
 #: What plugins send is not of the app's origin, whatever it is: no page of theirs calls the app in a visitor's name, or
 #: reads what the app's own pages keep. What they open elsewhere is as it is elsewhere.
 _APART: Final = (
@@ -340,8 +350,9 @@ def read_response(said: str) -> Answer:
     except (ValueError, RecursionError):
         told = None
     status = told.get("status") if isinstance(told, dict) else None
-    if type(status) is not int or not 100 <= status <= 999:
-        raise Refused(500, "The plugin's answer is not a response: it needs a status.")
+    # One below 200 announces an answer: what follows it, a body of the plugin's, would be read as that answer.
+    if type(status) is not int or not 200 <= status <= 599:
+        raise Refused(500, "The plugin's answer is not a response: it needs a status, from 200 to 599.")
     body, encoding, headers = (told.get(key) for key in ("body", "body_encoding", "headers"))
     wrong = body is not None and not isinstance(body, str)
     if wrong or (headers is not None and not isinstance(headers, dict)):
@@ -352,16 +363,16 @@ def read_response(said: str) -> Answer:
             content = base64.b64decode(body or "", validate=True)
         except (binascii.Error, ValueError):
             raise Refused(502, "The plugin's answer says base64, and is none.") from None
-    return Answer(status, content, tuple(_sendable(headers or {})))
+    return Answer(status, b"" if status in _BARE else content, tuple(_sendable(headers or {})))
 
 
 def _sendable(headers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A plugin's headers, as far as they are ones, and not the server's own."""
+    """A plugin's headers, as far as they are ones, not the server's own, and of this answer alone."""
     found: list[tuple[str, str]] = []
     for name, value in headers.items():
         if not isinstance(value, str) or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             continue
-        if name.lower() not in _SERVERS:
+        if name.lower() not in _SERVERS | _BEYOND:
             found.append((name.lower(), value))
     return found
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from _typeshed.importlib import PathEntryFinderProtocol
+
     from fairlead.plugins import native, slots
     from fairlead.plugins.sdk import Plugin
     from fairlead.plugins.sdk_host import Bound, HostError, Link, linked, packed, unlinked, unpacked
@@ -29,6 +31,8 @@ else:
 #: The key by which the host finds tables that do not match; there is none here, so nobody is told.
 PROBE = "__osaurus_abi_probe__"
 _KEYWORDS = 0x08
+#: The folders beside whose modules no bytecode is kept.
+_UNKEPT: "set[str]" = set()
 
 
 class ToolError(Exception):
@@ -117,6 +121,41 @@ class TaskEvent:
         self.data = data
 
 
+def _import_unkept(folder: str) -> None:
+    """Have no bytecode kept beside what is imported from a plugin's folder, whenever it is imported.
+
+    A plugin's folder stays as it was installed, or it is not loaded again. The setting of `sys` that says the same
+    would hold for the whole program, and only as long as it is set.
+    """
+    if not _UNKEPT:
+        sys.path_hooks.insert(0, _hook())
+    if folder not in _UNKEPT:
+        _UNKEPT.add(folder)
+        sys.path_importer_cache.pop(folder, None)
+
+
+def _hook() -> "Callable[[str], PathEntryFinderProtocol]":
+    """How Python is to find modules in plugins' folders."""
+    from importlib import machinery
+
+    class Unkept(machinery.SourceFileLoader):
+        def set_data(self, path: str, data: object, *, _mode: int = 0) -> None:
+            """Nothing is written."""
+
+    found = machinery.FileFinder.path_hook(
+        (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
+        (Unkept, machinery.SOURCE_SUFFIXES),
+        (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),
+    )
+
+    def finder(path: str) -> "PathEntryFinderProtocol":
+        if not any(path == each or path.startswith(each + os.sep) for each in tuple(_UNKEPT)):
+            raise ImportError("no plugin's folder", path=path)
+        return found(path)
+
+    return finder
+
+
 class Library:
     """The plugin in a `plugin.py`; `load` runs it."""
 
@@ -156,6 +195,7 @@ class Library:
         module = type(sys)(f"fairlead_plugin_{os.path.basename(folder)}")
         module.__file__ = self._path
         # Other files of the plugin are found beside it.
+        _import_unkept(folder)
         sys.path.insert(0, folder)
         try:
             exec(code, module.__dict__)  # noqa: S102  # this is what loading a plugin is

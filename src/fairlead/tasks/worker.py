@@ -20,6 +20,7 @@ from fairlead.actions import Retry
 from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
+from fairlead.failures.redaction import Redactor
 from fairlead.runtime import App
 from fairlead.runtime.confirmation import CONFIRMED
 from fairlead.runtime.durable import CURRENT
@@ -124,7 +125,7 @@ class Worker:
     def start(self) -> None:
         """Begin to take tasks."""
         loops = (self._take, self._keep, self._watch, self._announce)
-        self._tasks = [asyncio.ensure_future(_lasting(each)) for each in loops]
+        self._tasks = [asyncio.ensure_future(_lasting(each, self.app.redactor)) for each in loops]
 
     async def stop(self, patience: float = 0.0) -> None:
         """Take no more, wait so many seconds for what runs, then hand the rest back to be taken again."""
@@ -444,7 +445,7 @@ class Worker:
             except Failure as failure:
                 if failure.kind is not Kind.unavailable or self._stopping:
                     raise
-                report(f"The worker waits for its store: {failure.message}")
+                report(f"The worker waits for its store: {failure.message}", self.app.redactor)
                 await asyncio.sleep(_AGAIN)
 
 
@@ -454,15 +455,15 @@ async def _ended_by_force(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _lasting(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _lasting(loop: Callable[[], Coroutine[Any, Any, None]], redactor: Redactor) -> None:
     """Go on, whatever happens to the store meanwhile."""
     while True:
         try:
             await loop()
         except Failure as failure:
-            report(f"The worker waits for its store: {failure.message}")
+            report(f"The worker waits for its store: {failure.message}", redactor)
         except Exception:
-            report("The worker stumbled, and goes on.")
+            report("The worker stumbled, and goes on.", redactor)
         await asyncio.sleep(_AGAIN)
 
 

@@ -266,6 +266,21 @@ async def test_what_a_client_subscribes_to_has_a_bound(talk: Connect) -> None:
     assert await refused("resources/subscribe", {"uri": taken[0]})
 
 
+async def test_what_all_clients_subscribe_to_has_a_bound(
+    talk: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.surfaces.mcp.subscriptions._ROOM_OF_ALL", 20)
+    server: Server = App("t").mcp()
+    first, second = await talk(server), await talk(server)
+    assert await first.ask("resources/subscribe", {"uri": "x://" + "a" * 8}) == {}
+    with pytest.raises(Exception, match="Try later") as refused:
+        await second.ask("resources/subscribe", {"uri": "x://" + "b" * 8})
+    assert refused.value.code == -32603  # type: ignore[attr-defined]
+    # Whoever goes makes room.
+    await first.connection.close()
+    assert await second.ask("resources/subscribe", {"uri": "x://" + "b" * 8}) == {}
+
+
 async def test_clients_hear_of_new_resources_and_prompts(talk: Connect) -> None:
     server: Server = App("t").mcp()
     client = await talk(server)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairlead.pipelines.host import Host
     from fairlead.pipelines.problems import CheckError
     from fairlead.pipelines.program import Checked, Process
-    from fairlead.runtime import App, Signal
+    from fairlead.runtime import App
     from fairlead.surfaces.cli.console import Console
     from fairlead.surfaces.cli.program import Program
 
@@ -315,11 +315,16 @@ def _limits(given: str | None) -> dict[str, float] | None:
 def _finish(program: Program, work: Callable[[], Any]) -> int:
     """Run to the end; a failure is one line of JSON on stderr, and its category the exit code."""
     from fairlead.failures import runtime
+    from fairlead.runtime import Signal
     from fairlead.surfaces.cli.interrupts import run
+
+    # Asked twice, it no longer waits for programs that it has asked to end; they do not outlive it.
+    hurry = Signal()
 
     async def main(cancel: Signal) -> int:
         task = asyncio.ensure_future(work())
-        cancel.subscribe(lambda *_: task.cancel())
+        for each in (cancel, hurry):
+            each.subscribe(lambda *_: task.cancel())
         try:
             await task
         except asyncio.CancelledError:
@@ -332,7 +337,7 @@ def _finish(program: Program, work: Callable[[], Any]) -> int:
                 await program._app.stop()
         return 0
 
-    return run(main)
+    return run(main, hurry=hurry)
 
 
 async def _input(console: Console) -> AsyncIterator[bytes]:

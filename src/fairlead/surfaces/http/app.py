@@ -184,10 +184,10 @@ class HttpApp:
             await exchange.answer(200, b'{"ok":true,"status":"ready"}')
 
     async def _metrics(self, exchange: Exchange, route: Route) -> None:
-        await self._routes.caller(exchange)
-        told = self._routes.metrics.text()
+        caller = await self._routes.caller(exchange)
+        told = self._routes.metrics.text({each.name for each in caller.hides})
         if self._gateway is not None:
-            told += await self._gateway.metrics.text()
+            told += await self._gateway.metrics.text(caller)
         await exchange.answer(200, told, CONTENT_TYPE)
 
     async def _openapi(self, exchange: Exchange, route: Route) -> None:

@@ -6,7 +6,7 @@ There is a series for each action that is shown and each code it ended with, and
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 #: Upper bounds in seconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -59,23 +59,26 @@ class Metrics:
         """Calls that are running now."""
         return sum(series.in_flight for series in self._series.values())
 
-    def text(self) -> bytes:
-        return "".join(f"{line}\n" for line in self._lines()).encode()
+    def text(self, hidden: Collection[str] = ()) -> bytes:
+        """All of it, without the actions of these names."""
+        told = {name: series for name, series in self._series.items() if name not in hidden}
+        return "".join(f"{line}\n" for line in _lines(told)).encode()
 
-    def _lines(self) -> Iterator[str]:
-        yield "# HELP fairlead_invocations_total Calls of actions that have ended, by the code they ended with."
-        yield "# TYPE fairlead_invocations_total counter"
-        for name, series in self._series.items():
-            for code, count in {"OK": series.ok, **series.failed}.items():
-                yield f'fairlead_invocations_total{{action="{name}",code="{_quoted(code)}"}} {count}'
-        yield "# HELP fairlead_invocations_in_flight Calls of actions that are running."
-        yield "# TYPE fairlead_invocations_in_flight gauge"
-        for name, series in self._series.items():
-            yield f'fairlead_invocations_in_flight{{action="{name}"}} {series.in_flight}'
-        yield "# HELP fairlead_invocation_duration_seconds How long calls of actions took."
-        yield "# TYPE fairlead_invocation_duration_seconds histogram"
-        for name, series in self._series.items():
-            yield from _histogram(name, series)
+
+def _lines(told: Mapping[str, Series]) -> Iterator[str]:
+    yield "# HELP fairlead_invocations_total Calls of actions that have ended, by the code they ended with."
+    yield "# TYPE fairlead_invocations_total counter"
+    for name, series in told.items():
+        for code, count in {"OK": series.ok, **series.failed}.items():
+            yield f'fairlead_invocations_total{{action="{name}",code="{_quoted(code)}"}} {count}'
+    yield "# HELP fairlead_invocations_in_flight Calls of actions that are running."
+    yield "# TYPE fairlead_invocations_in_flight gauge"
+    for name, series in told.items():
+        yield f'fairlead_invocations_in_flight{{action="{name}"}} {series.in_flight}'
+    yield "# HELP fairlead_invocation_duration_seconds How long calls of actions took."
+    yield "# TYPE fairlead_invocation_duration_seconds histogram"
+    for name, series in told.items():
+        yield from _histogram(name, series)
 
 
 def _histogram(name: str, series: Series) -> Iterator[str]:

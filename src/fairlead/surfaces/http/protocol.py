@@ -1,24 +1,37 @@
-"""HTTP/1.1 as uvicorn reads it with httptools, with a bound on what comes before a request's body and after it.
+"""HTTP/1.1 as uvicorn reads it with httptools, with bounds on how much comes beside a request's body, and how slowly.
 
-httptools itself keeps all of it, however much a stranger sends, and uvicorn takes the fields of a trailer for headers.
+httptools itself keeps all headers and trailers, however much a stranger sends, and uvicorn takes the fields of a
+trailer for headers. It also waits for the rest of a request for as long as something, or nothing at all, is sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: Bytes of a request that bring nothing of a body: of its first line and headers, between two chunks, of its trailers.
 LONGEST_HEAD = 65_536
+#: Seconds between two looks at what a connection waits for: if that is the same part of a request, it is hung up on.
+PATIENCE = 30.0
+#: Bytes of a body that have to come in each second, taken over that time.
+SLOWEST = 1_024
 _REFUSED = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-type: text/plain; charset=utf-8\r\ncontent-length: 47\r\nconnection: close\r\n\r\n"
     b"The request's headers or trailers are too long."
 )
+_TOO_SLOW = (
+    b"HTTP/1.1 408 Request Timeout\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\nconnection: close\r\n\r\n"
+    b"The request came in too slowly.\n"
+)
 #: A packet that has a part of a body is not counted: who knows where in it that was.
 _BODY = -1
 _on_body = HttpToolsProtocol.on_body
+#: What a connection waits for that has brought nothing yet.
+_FIRST = object()
 
 
 class _Whole(list[tuple[bytes, bytes]]):
@@ -29,9 +42,26 @@ class _Whole(list[tuple[bytes, bytes]]):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Hangs up on a request whose headers or trailers do not end. What comes in a trailer is dropped."""
+    """Hangs up on a request whose headers or trailers do not end, or that comes in too slowly.
+
+    What comes in a trailer is dropped.
+    """
 
     _head = 0
+    #: Bytes of bodies since the last look, and what the connection waited for then.
+    _brought = 0
+    _awaited: object = None
+    _looking: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._awaited = _FIRST
+        self._looking = self.loop.call_later(PATIENCE, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -49,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._head += len(data)
         if self._head > LONGEST_HEAD and not self.transport.is_closing():
-            self._refuse()
+            self._refuse(_REFUSED)
 
     def on_chunk_header(self) -> None:
         # A trailer's field says nothing of who calls (RFC 9110, 6.5.1): it was not there when that was asked, and
@@ -59,9 +89,41 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._head = _BODY
+        self._brought += len(body)
         _on_body(self, body)
 
-    def _refuse(self) -> None:
+    def _look(self) -> None:
+        """Hang up if the same is waited for as at the last look: part of a request, and nothing that we have to do."""
+        # What was upgraded is another protocol's.
+        if self not in self.connections or self.transport.is_closing():
+            return
+        awaited, brought = self._waiting(), self._brought
+        if awaited is not None and awaited is self._awaited and brought < SLOWEST * PATIENCE:
+            if awaited is _FIRST:
+                self.transport.close()
+            else:
+                self._refuse(_TOO_SLOW)
+            return
+        self._awaited, self._brought = awaited, 0
+        self._looking = self.loop.call_later(PATIENCE, self._look)
+
+    def _waiting(self) -> object:
+        """The request that a client is to send the rest of; None where it is not the client that is waited for."""
+        scope: Any = self.scope
+        cycle: Any = self.cycle
+        if scope is None:
+            return _FIRST
+        if cycle is None:
+            return scope
+        if cycle.scope is not scope:
+            return scope if cycle.response_complete else None
+        if not cycle.more_body:
+            # Idle: uvicorn has a time for that, unless something comes that begins no request.
+            return scope if cycle.response_complete and self.timeout_keep_alive_task is None else None
+        held_up = self.pipeline or self.flow.read_paused or cycle.waiting_for_100_continue
+        return None if held_up else scope
+
+    def _refuse(self, told: bytes) -> None:
         cycle: Any = self.cycle
         if cycle is None:
             answering = False
@@ -71,7 +133,7 @@ class BoundedProtocol(HttpToolsProtocol):
             answering = not cycle.response_complete
         # It would stand in the midst of an answer, or be taken for that to another request.
         if not answering:
-            self.transport.write(_REFUSED)
+            self.transport.write(told)
         self.transport.close()
 
     def _hurry(self) -> None:

@@ -140,6 +140,8 @@ class Server:
         self.seals = Seals(state_secret, app._confirmations, app.clock.time)
         self.shelf = Shelf()
         self.subscriptions: set[Subscription] = set()
+        #: Characters of the URIs that they watch.
+        self.watched = 0
         self.own_prompts: dict[str, FunctionPrompt] = {}
         self.own_resources: dict[str, Resource] = {}
         self._view: View | None = None

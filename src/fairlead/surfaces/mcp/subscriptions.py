@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.surfaces.mcp import rpc
 from fairlead.surfaces.mcp.peer import SUBSCRIPTION
-from fairlead.surfaces.mcp.rpc import INVALID_PARAMS, RpcError
+from fairlead.surfaces.mcp.rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from fairlead.surfaces.mcp.templates import LONGEST
 from fairlead.surfaces.mcp.voice import Sink
 
@@ -26,6 +26,8 @@ UPDATED: Final = "notifications/resources/updated"
 MOST: Final = 10_000
 #: And how many characters their URIs may have in all.
 _ROOM: Final = 1 << 20
+#: The same of all clients of a server together.
+_ROOM_OF_ALL: Final = 32 * _ROOM
 
 News = tuple[str, str | None]
 
@@ -59,14 +61,16 @@ class Subscription:
                 INVALID_PARAMS,
                 f"No more than {MOST} resources can be subscribed to, with {_ROOM} characters of URIs in all.",
             )
+        if self._server.watched + len(uri) > _ROOM_OF_ALL:
+            raise RpcError(INTERNAL_ERROR, "The server has as many subscriptions as it takes. Try later.")
         self.uris.add(uri)
-        self._size += len(uri)
+        self._count(len(uri))
 
     def leave(self, uri: str) -> None:
         """Hear no more of it."""
         if uri in self.uris:
             self.uris.remove(uri)
-            self._size -= len(uri)
+            self._count(-len(uri))
 
     def tell(self, method: str, uri: str | None = None) -> None:
         """Pass on what happened, if it is wanted. Safe from any thread."""
@@ -83,6 +87,8 @@ class Subscription:
 
     def close(self) -> None:
         self._server.subscriptions.discard(self)
+        self._count(-self._size)
+        self.uris.clear()
         self._waiting.clear()
         if self._pump is not None:
             self._pump.cancel()
@@ -93,6 +99,10 @@ class Subscription:
         if self.uris:
             heard["resourceSubscriptions"] = sorted(self.uris)
         return self._message("notifications/subscriptions/acknowledged", {"notifications": heard})
+
+    def _count(self, more: int) -> None:
+        self._size += more
+        self._server.watched += more
 
     def _add(self, news: News) -> None:
         self._waiting[news] = None
