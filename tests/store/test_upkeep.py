@@ -257,6 +257,16 @@ def test_what_is_no_good_backup_is_refused_and_changes_nothing(
     assert content(store) == before
 
 
+def test_folders_that_a_backup_and_a_restore_make_are_for_the_user_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "backups" / "backup.db"
+    backup(store, file)
+    restore(file, tmp_path / "data" / "s.db")
+    for name in ("backups", "data"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+
+
 def test_a_backup_of_a_newer_version_is_named_when_it_is_refused(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     backup(store, file)

@@ -15,7 +15,7 @@ from fairlead import App, Context, Failure, Kind
 from fairlead.failures import StoreFailure
 from fairlead.runtime.idempotency import Claim
 from fairlead.store import DurableIdempotency, Statement, Store, Tx
-from fairlead.tasks import State, Task, TaskRetry, Tasks
+from fairlead.tasks import State, Task, TaskRetry, Tasks, ledger
 from tasks.app_under_test import Marks
 from tasks.stage import StartProcess, StartWorker, Where, ended, until
 
@@ -86,6 +86,25 @@ async def test_a_child_that_comes_while_its_parent_is_cancelled_is_cancelled_wit
     assert cancelling is not None
     await cancelling
     assert (await tasks.get(child.id)).state is State.canceled
+
+
+async def test_a_worker_that_has_very_much_to_forget_keeps_its_leases(
+    tasks: Tasks, worker: StartWorker, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "prune", lambda *_: 1)
+    worker(lease=1.0)
+    task = await tasks.submit("hold", {"name": "it"})
+    await marks.seen("held-it")
+    taken = (await tasks.get(task.id)).lease
+    assert taken is not None
+
+    async def renewed() -> bool:
+        lease = (await tasks.get(task.id)).lease
+        return lease is not None and lease > taken + 0.8  # more than once, that is
+
+    await until(renewed, 10)
+    marks.leave("go-it")
+    assert (await ended(tasks, task))[0].attempt == 1
 
 
 async def test_a_cancel_of_a_waiting_task_keeps_it_from_being_run(

@@ -209,7 +209,7 @@ def _opened(file: Path) -> Iterator[Store]:
 def _beside(file: Path) -> Iterator[Path]:
     """A place for a file that is not finished, on the same disk, for the user alone."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(mkdtemp(prefix=f".{file.name[:40]}-", dir=file.parent))
     except OSError as exc:
         words = f"{str(file.parent)!r} cannot be written: {exc.strerror}. Choose another folder."

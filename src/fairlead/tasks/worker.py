@@ -124,7 +124,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin to take tasks."""
-        loops = (self._take, self._keep, self._watch, self._announce)
+        loops = (self._take, self._keep, self._forget, self._watch, self._announce)
         self._tasks = [asyncio.ensure_future(_lasting(each, self.app.redactor)) for each in loops]
 
     async def stop(self, patience: float = 0.0) -> None:
@@ -358,9 +358,9 @@ class Worker:
             await self._source.done(token, again)
 
     async def _keep(self) -> None:
-        """Renew leases, take back lost ones, end what is overdue, forget what is old."""
-        doubt = pruned = asked = self.app.clock.monotonic()
-        ours, wall, steady = self._looked or (self._clock.time(), self._wall(), pruned)
+        """Renew leases, take back lost ones, end what is overdue."""
+        doubt = asked = self.app.clock.monotonic()
+        ours, wall, steady = self._looked or (self._clock.time(), self._wall(), asked)
         while True:
             if steady >= asked:
                 asked = steady + _ASK
@@ -388,12 +388,16 @@ class Worker:
             if then >= doubt:
                 # By the time from before the writes: they may have waited for the store, and so may others.
                 await self._write(lambda tx, now=now: ledger.recover(tx, now, _PAUSE))
-            if then >= pruned:
-                pruned = then + _PRUNE
-                while await self._write(
-                    lambda tx: ledger.prune(tx, self._wall() - self._retention, self._wall() - DELTAS)
-                ):
-                    pass
+
+    async def _forget(self) -> None:
+        """Forget what is old. That may be very much, for longer than a lease, so nothing else waits for it."""
+        while True:
+            await self._ask_the_time()
+            while await self._write(
+                lambda tx: ledger.prune(tx, self._wall() - self._retention, self._wall() - DELTAS)
+            ):
+                pass
+            await asyncio.sleep(_PRUNE)
 
     async def _rest(self) -> None:
         """Wait until there is something to look after; a new deadline that is near may make it sooner."""
