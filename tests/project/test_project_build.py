@@ -27,6 +27,8 @@ Fairlead = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.timeout(180)
 
+SRC = Path(__file__).parents[2] / "src"
+
 KINDS = {
     "fairlead.manifest.json": "manifest",
     "fairlead.actions.json": "actions",
@@ -114,8 +116,10 @@ def test_nothing_that_is_hidden_is_built(run: Fairlead, project: Path) -> None:
 def test_launchers_run_from_anywhere(run: Fairlead, execute: Fairlead, project: Path, tmp_path: Path) -> None:
     told(run, "build")
     out = project / "dist" / "fairlead"
+    (tmp_path / "app.py").write_text("raise ValueError('code of the folder that it is run in')")
+    python = ["env", f"PYTHONPATH={SRC}", sys.executable]
     for program in ("cli.py", "tea-shop.pyz"):
-        done = execute([sys.executable, out / program, "stock", "--output", "json"], tmp_path)
+        done = execute([*python, out / program, "stock", "--output", "json"], tmp_path)
         assert json.loads(done.stdout)["data"] == 2, done.stderr
 
 
@@ -190,10 +194,13 @@ async def test_the_installed_wheel_runs_its_commands(
     run: Fairlead, execute: Fairlead, install: Callable[..., Path], tmp_path: Path
 ) -> None:
     commands = install(Path(told(run, "package")["packageFile"]), "fairlead", by="pip")
+    (tmp_path / "app.py").write_text("raise ValueError('code of the folder that it is run in')")
     done = execute([commands / "tea-shop", "stock", "--of", "cup", "--output", "json"], tmp_path)
     assert json.loads(done.stdout)["data"] == 1, done.stderr
     where = execute([commands / "python", "-c", "import fairlead; print(fairlead.__file__)"], tmp_path)
     assert str(tmp_path) in where.stdout
+    taken = "import sys; sys.modules['app'] = sys; from tea_shop_fairlead import app"
+    assert "is another module here" in execute([commands / "python", "-c", taken], tmp_path).stderr
     page = execute([commands / "tea-shop", "--help"], tmp_path).stdout
     assert f"Usage: {commands / 'tea-shop'} ACTION" in page
     assert "--app" not in page

@@ -81,11 +81,14 @@ _SOURCES = str(Path(__file__).parent / "{_SOURCES}")
 def __getattr__(name):
     if name != "app":
         raise AttributeError(name)
-    if _SOURCES not in sys.path:
+    if sys.path[:1] != [_SOURCES]:
         sys.path.insert(0, _SOURCES)
     from importlib import import_module
 
-    return getattr(import_module({json.dumps(source.module)}), {json.dumps(source.attribute)})
+    module = import_module({json.dumps(source.module)})
+    if _SOURCES not in (getattr(module, "__file__", None) or ""):
+        raise ImportError(f"{{module.__name__!r}} is another module here already: run this app in a process of its own")
+    return getattr(module, {json.dumps(source.attribute)})
 
 
 def cli():

@@ -34,6 +34,8 @@ class Place(NamedTuple):
     said_by: str
     #: Whether nobody said so: the file is only there.
     guessed: bool = False
+    #: Whether a program of its own has it, which has seen to its path: what lies where it is run is not its business.
+    packaged: bool = False
 
 
 def locate(given: str | None, environ: Mapping[str, str], directory: str) -> Place | None:
@@ -136,7 +138,7 @@ def _import(target: str, place: Place, directory: str) -> ModuleType:
         name, root = _module_name(os.path.realpath(os.path.join(directory, target)), place)
     elif not all(target.split(".")):
         raise _no_name(target, place, directory)
-    if sys.path[:1] != [root]:
+    if not place.packaged and sys.path[:1] != [root]:
         sys.path.insert(0, root)  # also where it comes later: another module there may have the same name
     try:
         return import_module(name)

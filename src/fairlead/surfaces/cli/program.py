@@ -174,7 +174,7 @@ class Program:
 
     def _place(self, directory: str) -> locate.Place | None:
         if self._home is not None:
-            return locate.Place(self._home, "the program itself")
+            return locate.Place(self._home, "the program itself", packaged=True)
         return locate.locate(self._given, self.console.environ, directory)
 
     def use(self, target: str) -> None:
