@@ -628,6 +628,17 @@ async def test_what_comes_with_calls_goes_back_with_them_where_a_server_gives_no
     assert [call["extra_content"] for call in turn["tool_calls"]] == [{"seal": 1}, {"seal": 2}]
 
 
+async def test_a_character_that_is_cut_between_two_pieces_is_whole() -> None:
+    deltas = [{"content": "Hi \ud83d"}, {"content": "\ude00, \ud83d and"}, {"content": " bye \ud83d"}]
+    choices = [*({"delta": each} for each in deltas), {"delta": {}, "finish_reason": "stop"}]
+    told = Streamed([*(event({"choices": [each]}) for each in choices), event("[DONE]")])
+    async with talking(OpenAISpeech(), told) as (model, _):
+        *pieces, reply = [each async for each in model.stream(HELLO)]
+    assert [each.text for each in pieces] == ["Hi ", "\U0001f600, \ufffd and", " bye "]
+    assert isinstance(reply, Reply)
+    assert reply.text == "Hi \U0001f600, \ufffd and bye \ufffd"
+
+
 async def test_pictures_of_tools_stand_behind_all_results_of_a_turn() -> None:
     picture = Image(b"PNG", "image/png")
     calls = (ToolCall("draw", "{}", "c1"), ToolCall("draw", "{}", "c2"))

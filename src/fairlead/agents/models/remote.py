@@ -20,6 +20,7 @@ from fairlead.agents.models.keys import Key, KeySource
 from fairlead.agents.models.model import DEFAULT_WINDOW, Delta, Embedded, Model, Reply, Request, Usage
 from fairlead.agents.models.providers import Provider
 from fairlead.agents.models.retrying import Fault, Retries
+from fairlead.agents.models.seams import Seam, sewn
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ConfigError
 
@@ -111,11 +112,14 @@ class RemoteModel(Model):
                 raise
 
         events, event = await self._limited(desk, deadline, self._retries.run(begin))
+        said, thought = Seam(), Seam()
         try:
             while event is not None:
                 delta = self._settled(desk, reader.feed, event)
                 if delta is not None:
-                    yield delta
+                    shown = Delta(said.piece(delta.text), thought.piece(delta.reasoning))
+                    if shown.text or shown.reasoning:
+                        yield shown
                 event = await self._next(desk, deadline, events)
             reply = self._settled(desk, reader.whole)
         finally:
@@ -262,7 +266,13 @@ class RemoteModel(Model):
         return desk.unreadable(f"reading it failed with {type(exc).__name__}")
 
     def _told(self, reply: Reply) -> Reply:
-        return replace(reply, usage=self._priced(reply.usage, reply.model))
+        return replace(
+            reply,
+            text=sewn(reply.text),
+            reasoning=None if reply.reasoning is None else sewn(reply.reasoning),
+            calls=tuple(replace(call, arguments=sewn(call.arguments)) for call in reply.calls),
+            usage=self._priced(reply.usage, reply.model),
+        )
 
     def _priced(self, usage: Usage, model: str) -> Usage:
         if self._prices is None:
