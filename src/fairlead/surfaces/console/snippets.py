@@ -70,15 +70,29 @@ def _python(action: Action[..., Any], value: Any, address: str) -> str:
 
 
 def _typescript(action: Action[..., Any], value: Any, address: str) -> str:
-    body = _json.dumps(_body(action, value), indent=True).replace("\n", "\n  ")
+    body = _body(action, value)
+    if _is_exact(value):
+        told = f"JSON.stringify({_json.dumps(body, indent=True)})".replace("\n", "\n  ")
+    else:
+        # As text: a number in the program would be rounded before it is sent.
+        told = _json.dumps(_json.dumps(body))
     return (
         f'const response = await fetch("{address}/fairlead/actions/{action.name}/invoke", {{\n'
         '  method: "POST",\n'
         '  headers: { "content-type": "application/json" },\n'
-        f"  body: JSON.stringify({body}),\n"
+        f"  body: {told},\n"
         "});\n"
         "const envelope = await response.json();"
     )
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether JavaScript's numbers hold all whole ones in it."""
+    if isinstance(value, dict):
+        return all(map(_is_exact, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_exact, value))
+    return not isinstance(value, int) or abs(value) < 2**53
 
 
 def _mcp(action: Action[..., Any], value: Any) -> str:
