@@ -122,7 +122,7 @@ def test_bytes_that_are_no_text_are_no_messages(tmp_path: Path, words: list[str]
     assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "parse_error")
 
 
-@pytest.mark.parametrize("last", ["0", '"no number"'])
+@pytest.mark.parametrize("last", ["0", '"no number"', "no JSON"])
 def test_a_recorded_run_gives_what_a_plain_one_gives_before_it_fails(tmp_path: Path, last: str) -> None:
     (tmp_path / "a.plumb").write_text("let main : !int -> !number = map(6 / value)")
     given = f"1\n2\n3\n{last}\n"

@@ -695,6 +695,26 @@ async def test_an_installed_one_stays_as_it_is_when_its_own_modules_are_imported
     assert not list((tmp_path / "data" / "plugins").rglob("__pycache__"))
 
 
+def test_several_in_one_program_each_have_their_own_modules(write: Write, tmp_path: Path) -> None:
+    first = write(
+        """
+        import named_alike
+
+        @plugin.tool
+        def word():
+            "Say a word."
+            return named_alike.WORD
+        """
+    )
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "plugin.py").write_text((first / "plugin.py").read_text().replace("test.py", "test.two"))
+    for folder, word in ((first, "one"), (second, "two")):
+        (folder / "named_alike.py").write_text(f"WORD = {word!r}")
+    with open_plugin(first, in_process=True) as a, open_plugin(second, in_process=True) as b:
+        assert [a.tool("word"), b.tool("word")] == ["one", "two"]
+
+
 def test_several_in_one_program_each_have_their_own_host(write: Write, tmp_path: Path) -> None:
     first = write(EVERYTHING)
     second = tmp_path / "second"

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
+from fairlead.failures import Failure
 from fairlead.failures.runtime import ParseError, ValidationError
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.network import Batch
@@ -46,15 +47,17 @@ def written(values: Batch) -> bytes:
         raise ValidationError(message, details={"source": "main"}, cause=error) from error
 
 
-async def sent(run: Run, values: list[Any]) -> None:
+async def sent(run: Run, values: list[Any], broken: Failure | None = None) -> None:
     """Send messages and wait for the end, as a run between lines does: what comes before a failure is out.
 
-    Raises Failure.
+    `broken` is what is wrong with the input after them. Raises Failure.
     """
 
     async def feed() -> None:
         for start in range(0, len(values), _BATCH):
             await run.send_batch(values[start : start + _BATCH])
+        if broken is not None:
+            raise broken
         run.close_input()
 
     await _fed(run, feed())

@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO
 from fairlead import _json
 from fairlead.failures import Failure
 from fairlead.failures import runtime as wire
-from fairlead.failures.runtime import ConfigError
+from fairlead.failures.runtime import ConfigError, ParseError
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Recording, Replay
 from fairlead.pipelines.lines import sent
@@ -118,10 +118,17 @@ async def replay(process: Process, record: Record, host: Host) -> Replayed:
     failure: Failure | None = None
     try:
         async with Run(process, host, write=outputs.extend) as run:
-            await sent(run, record.inputs)
+            await sent(run, record.inputs, _broken(record.failure))
     except Failure as raised:
         failure = raised
     return Replayed(outputs, failure, _differences(record, outputs, failure, pages.left), len(record.steps))
+
+
+def _broken(failure: dict[str, Any] | None) -> Failure | None:
+    """What was wrong with the input itself: a line of it that was no message, and is in no recording."""
+    if failure is None or failure.get("error") != ParseError.code or failure.get("source") != "main":
+        return None
+    return wire.parse(failure) if "line" in failure else None
 
 
 def _differences(record: Record, outputs: list[Any], failure: Failure | None, left: set[str]) -> list[str]:

@@ -134,6 +134,18 @@ def _import_unkept(folder: str) -> None:
         sys.path_importer_cache.pop(folder, None)
 
 
+def _forget_namesakes(folder: str) -> None:
+    """Let a plugin import its own modules where another in this process, or a version before, has some of the names."""
+    own, others = {each.partition(".")[0] for each in os.listdir(folder)}, _UNKEPT - {folder}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in own and _is_within(getattr(module, "__file__", None) or "", others):
+            del sys.modules[name]
+
+
+def _is_within(path: str, folders: "set[str]") -> bool:
+    return any(path == each or path.startswith(each + os.sep) for each in tuple(folders))
+
+
 def _hook() -> "Callable[[str], PathEntryFinderProtocol]":
     """How Python is to find modules in plugins' folders."""
     from importlib import machinery
@@ -149,7 +161,7 @@ def _hook() -> "Callable[[str], PathEntryFinderProtocol]":
     )
 
     def finder(path: str) -> "PathEntryFinderProtocol":
-        if not any(path == each or path.startswith(each + os.sep) for each in tuple(_UNKEPT)):
+        if not _is_within(path, _UNKEPT):
             raise ImportError("no plugin's folder", path=path)
         return found(path)
 
@@ -196,6 +208,7 @@ class Library:
         module.__file__ = self._path
         # Other files of the plugin are found beside it.
         _import_unkept(folder)
+        _forget_namesakes(folder)
         sys.path.insert(0, folder)
         try:
             exec(code, module.__dict__)  # noqa: S102  # this is what loading a plugin is

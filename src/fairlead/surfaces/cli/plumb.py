@@ -228,9 +228,13 @@ def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
         raise wrong_option("--record", "a durable run is not recorded; leave out one of the two.")
     if not main.inputs:
         raise wrong_option(next(iter(given)), "this pipeline takes no messages, and never ends.")
-    messages, write = runs.messages_of(_all_input(program.console)), _writer(program.console)
+    write = _writer(program.console)
+    messages, broken = runs.messages_of(_all_input(program.console))
     if "--record" in given:
-        return _finish(program, lambda: runs.recorded(main, messages, write, host, given["--record"]))
+        return _finish(program, lambda: runs.recorded(main, messages, broken, write, host, given["--record"]))
+    if broken is not None:
+        # A task has all of its input, or is none.
+        raise broken
     app = host.app = runs.own_app(program)
     return _finish(program, lambda: runs.durably(app, main, messages, write, host, given["--durable"]))
 

@@ -49,25 +49,30 @@ def limits_of(given: str | None) -> dict[str, float] | None:
     return limits
 
 
-def messages_of(text: bytes) -> list[Any]:
-    """The messages of JSON Lines, which only a line feed ends: others may stand in a text. Raises ParseError."""
+def messages_of(text: bytes) -> tuple[list[Any], ParseError | None]:
+    """The messages of JSON Lines, which only a line feed ends, up to a line that is none; and what is wrong there."""
     from fairlead.pipelines.lines import unreadable
 
-    found = []
+    found: list[Any] = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
         except ValueError as error:
             message = unreadable(f"Line {number} of the input", error)
-            raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
-    return found
+            return found, ParseError(message, details={"source": "main", "line": number}, cause=error)
+    return found, None
 
 
 async def recorded(
-    main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, path: str
+    main: Process,
+    messages: list[Any],
+    broken: ParseError | None,
+    write: Callable[[bytes], None],
+    host: Host,
+    path: str,
 ) -> None:
-    """Run and write down what happens. Raises Failure."""
+    """Run and write down what happens. `broken` is how the input goes on after its messages. Raises Failure."""
     from fairlead.pipelines.lines import sent, written
     from fairlead.pipelines.running import Run
 
@@ -87,7 +92,7 @@ async def recorded(
         try:
             async with Run(main, host, write=told) as run:
                 recorder.received(messages)
-                await sent(run, messages)
+                await sent(run, messages, broken)
         except Failure as failure:
             recorder.ended(failure)
             raise
