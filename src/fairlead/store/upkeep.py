@@ -68,9 +68,8 @@ def backup(store: Store, file: Path, progress: Progress = lambda *_: None, *, re
     Raises:
         Failure: there is something of that name, or it cannot be written.
     """
-    if os.path.exists(file) and not os.path.isfile(
-        file
-    ):  # a folder, or a device, which is not to be replaced
+    # A folder, or a device: that is not replaced, whoever asks for it.
+    if os.path.exists(file) and not os.path.isfile(file):
         raise Failure(Kind.invalid_input, f"{str(file)!r} is there and is no file. Choose another name.")
     if os.path.lexists(file) and not replace:
         raise Failure(Kind.conflict, f"{str(file)!r} is there already. Choose another name, or add --force.")
