@@ -28,7 +28,7 @@ from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
-from fairlead.tasks.records import Event, Task, whose
+from fairlead.tasks.records import Event, KeyUsed, Task, whose
 from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.sealing import Sealing
 from fairlead.tasks.states import FINAL, State
@@ -403,8 +403,7 @@ class Tasks:
             return None
         task = Task.of(found)
         if task.request != row["request"]:
-            raise Failure(
-                Kind.conflict,
+            raise KeyUsed(
                 f"The key {row['key']!r} was used for another request to {row['action']!r}. "
                 "Use a new key, or repeat the first request exactly.",
             )
