@@ -402,6 +402,21 @@ async def test_an_app_has_the_tools_that_its_server_has_now_and_no_others() -> N
     assert (await app.invoke("odd_fad1", {})).failure is not None
 
 
+async def test_a_tool_that_comes_back_is_newer_than_the_one_that_was_gone() -> None:
+    server, app = McpServer("odd", [*ODD, "twice"]), App("host")
+    add_mcp(app, server)
+    (first,) = await server.connect()
+    server.command = (*ODD, "restless")
+    await server.restart()
+    assert app.catalogue.names() == ["odd_stir", "odd_count"]
+    server.command = (*ODD, "twice")
+    (again,) = await server.restart()
+    await server.close()
+    assert (first.name, first.version) == ("odd_twin", "1.0.0")
+    assert (again.name, again.version) == ("odd_twin", "1.0.1")
+    assert app.catalogue.versions() == [again]
+
+
 async def test_an_error_with_the_code_of_a_closed_connection_does_not_close_it(odd: McpServer) -> None:
     app = app_of(odd)
     assert await code_of(app, "odd_refuse") == "mcp_call_error"
