@@ -110,6 +110,7 @@ def _encode_slowly(
 
 def _load_exactly(raw: bytes) -> Any:
     import json
+    import sys
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not JSON")
@@ -118,8 +119,19 @@ def _load_exactly(raw: bytes) -> Any:
         number = float(digits)
         return number if abs(number) <= _LARGEST else refuse(digits[:20])
 
+    def whole(digits: str) -> int:
+        count = len(digits.lstrip("-"))
+        if count > most:
+            raise ValueError(f"a number in it has {count} digits, {most} at most are read")
+        return int(digits)
+
+    # Python refuses longer ones in words that are for its own programs; counting takes three times as long.
+    most = sys.get_int_max_str_digits()
+    counted = most and raw.translate(_ZEROS).find(b"0" * (most + 1)) >= 0
     try:
-        value = json.loads(raw, parse_constant=refuse, parse_float=finite)
+        value = json.loads(
+            raw, parse_constant=refuse, parse_float=finite, parse_int=whole if counted else None
+        )
         if b"\\ud" in raw or b"\\uD" in raw:
             # Escapes may name half a character, which is no text.
             json.dumps(value, ensure_ascii=False).encode()

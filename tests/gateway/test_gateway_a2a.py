@@ -586,3 +586,23 @@ async def test_failures_are_shown_and_logged_as_the_app_would(
     assert b"customer_code=" in told[0].body
     assert "customer_code=" in caplog.text
     assert "zebra123" not in caplog.text + str([each.body for each in told])
+
+
+async def test_a_refusal_that_is_a_conflict_is_told_in_its_own_words(tmp_path: Path) -> None:
+    def may(*about: Any) -> bool:
+        raise Failure(Kind.conflict, "The books are closed for the month.")
+
+    app = App("site", store=f"sqlite:///{tmp_path}/s.db", permission_checker=may)
+    app.add(Agent("echo", model=ScriptModel([Reply("hi")]), instructions="Help."))
+    add_keys(app)
+    said = {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
+    headers = {"content-type": "application/json", "authorization": f"Bearer {OWNER}"}
+    site, keyed = app.http(), {"message": "hi", "idempotency_key": "k1"}
+    bodies = [
+        (await request(site, "POST", path, body=json.dumps(body).encode(), headers=headers)).body.decode()
+        for path, body in (("/a2a/echo", asked), ("/api/v1/agents/echo/tasks", keyed))
+    ]
+    app.store.close()
+    assert all("The books are closed for the month." in each for each in bodies), bodies
+    assert not any("duplicate" in each for each in bodies)

@@ -11,6 +11,7 @@ import pytest
 
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import PluginBusy, TaskLimitReached
+from fairlead.failures.redaction import Redactor
 from fairlead.plugins import slots
 from fairlead.plugins.runner import Frame
 from fairlead.store import open_store
@@ -304,3 +305,13 @@ async def test_the_transaction_of_a_process_that_is_gone_is_undone(make: Make) -
     host.services.abandoned()
     assert (await host.query("SELECT count(*) AS n FROM t"))["rows"] == [{"n": 0}]
     assert "error" not in await host.exec("BEGIN")
+
+
+async def test_what_goes_wrong_with_a_call_is_logged_as_the_app_would_show_it(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = make(inference=Handler(RuntimeError("not with customer_code=CANARY")))
+    host.insights.redactor = Redactor(["customer_code"])
+    assert "error" in await host.told(slots.LIST_MODELS)
+    assert "customer_code=[REDACTED]" in caplog.text
+    assert "CANARY" not in caplog.text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
-from fairlead import Failure, Kind
+from fairlead import App, Context, Failure, Kind
 from fairlead.store import Store
 from fairlead.tasks import Event, State, Tasks, ledger
 from tasks.app_under_test import Marks
@@ -41,6 +42,32 @@ async def test_everything_a_task_says_is_in_its_log_in_order(tasks: Tasks, worke
     assert [event.data["fields"] for event in events if event.type == "log"] == [
         {"number": number} for number in range(3)
     ]
+
+
+async def test_what_a_task_tells_of_itself_is_shown_as_the_app_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    app = App("teller", redact={"keys": ["customer_code"]})
+
+    @app.action(side_effects="write")
+    async def tell(ctx: Context) -> None:
+        """Tell of it."""
+        assert ctx.task is not None
+        ctx.task.activity("search", "customer_code=CANARY", "password=CANARY")
+        ctx.task.draft({"customer_code": "CANARY", "lines": ["Bearer CANARY0123456789"]})
+        ctx.task.output("with customer_code=CANARY, done")
+
+    task = await app.tasks.submit("tell")
+    async with app.tasks.worker():
+        events = await log(app.tasks, task.id, follow=True)
+    app.store.close()
+    said = {event.type: event.data for event in events}
+    assert said["activity"] == {
+        "kind": "search", "title": "customer_code=[REDACTED]", "detail": "password=[REDACTED]",
+    }  # fmt: skip
+    assert said["draft"] == {"draft": {"customer_code": "[REDACTED]", "lines": ["Bearer [REDACTED]"]}}
+    assert said["output"] == {"text": "with customer_code=[REDACTED], done"}
 
 
 async def test_a_log_is_read_from_any_offset_and_to_its_present_end(

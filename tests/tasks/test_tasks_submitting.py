@@ -486,6 +486,42 @@ async def test_what_the_app_would_hide_of_an_input_is_not_on_disk(
     assert {task.state for task in done} == {State.completed}
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"priority": 1.5},
+        {"priority": True},
+        {"priority": "5"},
+        {"slot": "a", "slots": 1.5},
+        {"max_attempts": 2.5},
+    ],
+)
+async def test_a_number_that_not_every_database_can_keep_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault(None).tasks
+    name = list(option)[-1]
+    for submitted in (
+        tasks.submit("scale", {"by": 1}, **option),
+        tasks.submit_many("scale", [{"by": 1}], **option),
+    ):
+        with pytest.raises(Failure, match=f"{name} must be a whole number") as refused:
+            await submitted
+        assert (refused.value.kind, refused.value.field) == (Kind.invalid_input, name)
+
+
+@pytest.mark.parametrize("user", ["ann\ud800", {"id": "ann\ud800"}])
+async def test_a_caller_of_half_characters_is_refused_by_saying_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: Any
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    refused = await refusal(vault().tasks, "scale", {"by": 1}, user=user)
+    assert refused.kind is Kind.misconfigured
+    assert "half a character" in refused.message
+    assert "has no id" not in refused.message
+
+
 async def test_inputs_with_nothing_to_hide_are_kept_as_they_are_and_need_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

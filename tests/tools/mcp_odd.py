@@ -51,8 +51,13 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         }
     if method == "tools/list":
-        # One tool a page.
         LISTED.append(1)
+        if "moody" in sys.argv:
+            whims = ({"name": "whim", "description": f"No. {len(LISTED)}."}, {"name": f"fad{len(LISTED)}"})
+            return {
+                "result": {"tools": [{"inputSchema": OPEN, **each} for each in ({"name": "stir"}, *whims)]}
+            }
+        # One tool a page.
         at = int(params.get("cursor") or 0)
         more = {"nextCursor": str(at + 1)} if at + 1 < len(TOOLS) else {}
         return {"result": {"tools": [TOOLS[at]], **more}}

@@ -383,6 +383,40 @@ async def test_tools_that_change_all_the_time_are_read_once_for_many_changes() -
     await server.close()
 
 
+async def test_an_app_has_the_tools_that_its_server_has_now_and_no_others() -> None:
+    server, app, read = McpServer("odd", [*ODD, "moody"], trust=True), App("host"), asyncio.Event()
+    add_mcp(app, server)
+    assert [tool.version for tool in await server.connect()] == ["1.0.0"] * 3
+    server.watch(lambda _: read.set())
+    for _ in range(3):
+        read.clear()
+        (await app.invoke("odd_stir", {})).unwrap()
+        async with asyncio.timeout(PATIENCE):
+            await read.wait()
+    await server.close()
+    stir, whim, fad = server.actions
+    assert set(map(id, app.catalogue.versions())) == {id(stir), id(whim), id(fad)}
+    assert app.catalogue.names() == ["odd_stir", "odd_whim", fad.name]
+    assert (stir.version, fad.name == "odd_fad1") == ("1.0.0", False)
+    assert int(whim.version.removeprefix("1.0.")) >= 3
+    assert (await app.invoke("odd_fad1", {})).failure is not None
+
+
+async def test_a_tool_that_comes_back_is_newer_than_the_one_that_was_gone() -> None:
+    server, app = McpServer("odd", [*ODD, "twice"]), App("host")
+    add_mcp(app, server)
+    (first,) = await server.connect()
+    server.command = (*ODD, "restless")
+    await server.restart()
+    assert app.catalogue.names() == ["odd_stir", "odd_count"]
+    server.command = (*ODD, "twice")
+    (again,) = await server.restart()
+    await server.close()
+    assert (first.name, first.version) == ("odd_twin", "1.0.0")
+    assert (again.name, again.version) == ("odd_twin", "1.0.1")
+    assert app.catalogue.versions() == [again]
+
+
 async def test_an_error_with_the_code_of_a_closed_connection_does_not_close_it(odd: McpServer) -> None:
     app = app_of(odd)
     assert await code_of(app, "odd_refuse") == "mcp_call_error"

@@ -75,12 +75,17 @@ class Catalogue:
             if self._versions.get(f"{each.name}@{each.version}") is not each:
                 continue
             del self._versions[f"{each.name}@{each.version}"]
-            del self._latest[each.name]
-            others = [other for other in self._versions.values() if other.name == each.name]
-            if others:
-                self._latest[each.name] = max(others, key=lambda other: _order(other.version))
+            if self._latest[each.name] is each:
+                self._find_latest(each.name)
             self._changes += 1
             self._added(each)
+
+    def _find_latest(self, name: str) -> None:
+        others = [other for other in self._versions.values() if other.name == name]
+        if others:
+            self._latest[name] = max(others, key=lambda other: _order(other.version))
+        else:
+            del self._latest[name]
 
     def _put(self, new: AnyAction) -> AnyAction:
         self._changes += 1

@@ -276,7 +276,9 @@ class AgentWorker:
             try:
                 told = await self._said(delivery, "say", {"batch": batch, "events": events})
             except Failure as failure:
-                report(f"Something that the agent {self.id!r} said could not be sent: {failure.message}")
+                report(
+                    f"Something that the agent {self.id!r} said could not be sent: {failure.message}", DEFAULT
+                )
                 return True
             if told is None or told["stopped"]:
                 self._stop(delivery)
@@ -317,7 +319,7 @@ class AgentWorker:
                 return turn.question
             return {"status": "failed", "error": failure.message}
         except Exception as error:
-            report(f"The agent {self.id!r} failed.")
+            report(f"The agent {self.id!r} failed.", DEFAULT)
             words = from_exception(error).message or type(error).__name__
             return {"status": "failed", "error": words[:1000]}
 

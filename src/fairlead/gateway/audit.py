@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead._json import dumps
 from fairlead.failures import Failure
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.gateway.keys import SQL as KEYS_SQL
 from fairlead.runtime.clock import random_id
 from fairlead.runtime.hooks import report
@@ -85,6 +86,7 @@ class Audit:
         self,
         store: Store,
         clock: Callable[[], float],
+        redactor: Redactor = DEFAULT,
         *,
         kept_for: float = KEPT_FOR,
         kept: int = KEPT,
@@ -92,6 +94,7 @@ class Audit:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._redactor = redactor
         self._kept_for = kept_for
         self._kept = kept
         #: Whether requests that only look are written down, too.
@@ -180,7 +183,7 @@ class Audit:
         try:
             await self._store.write(work)
         except Failure:
-            report("The audit log could not be written.")
+            report("The audit log could not be written.", self._redactor)
             room = max(0, _MOST_WAITING - len(self._waiting))
             self.lost += max(0, len(lines) - room)
             self._unwritten = lines[len(lines) - room :] if room else []

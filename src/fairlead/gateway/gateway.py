@@ -185,7 +185,7 @@ class Gateway:
     def audit(self) -> Audit:
         from fairlead.gateway.audit import Audit
 
-        return Audit(self.app.store, self.app.wall, **self._audit)
+        return Audit(self.app.store, self.app.wall, self.app.redactor, **self._audit)
 
     @cached_property
     def metrics(self) -> GatewayMetrics:

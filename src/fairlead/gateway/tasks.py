@@ -22,7 +22,7 @@ from fairlead.gateway.turns import Turn
 from fairlead.store import Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import truncated
-from fairlead.tasks.records import Task
+from fairlead.tasks.records import KeyUsed, Task
 from fairlead.tasks.states import State
 from fairlead.tasks.tasks import Tasks
 
@@ -82,10 +82,8 @@ async def submit(
             surface="http",
             also=also,
         )
-    except Failure as failure:
-        if key is not None and failure.kind is Kind.conflict:
-            raise sentinel("Duplicate") from failure
-        raise
+    except KeyUsed as failure:
+        raise sentinel("Duplicate") from failure
 
 
 def _refused(tx: Tx, task: Task) -> None:

@@ -33,6 +33,7 @@ from fairlead.failures.host import (
     ResponseTooLarge,
     render,
 )
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.plugins.database_functions import bounded
 from fairlead.plugins.database_guard import Authorizer
 from fairlead.runtime.hooks import report
@@ -102,12 +103,14 @@ class Database:
         key: Callable[[], bytes],
         limits: Limits | None = None,
         *,
+        redactor: Redactor = DEFAULT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.plugin = plugin
         self.file = file
         self.limits = limits or Limits()
         self._key = key
+        self._redactor = redactor
         self._clock = clock
         self._deadline = _NEVER
         self._watched = threading.Lock()
@@ -223,7 +226,9 @@ class Database:
             except Failure as failure:
                 return _told(failure)
             except Exception:
-                report(f"A statement of the plugin {self.plugin!r} failed in an unexpected way.")
+                report(
+                    f"A statement of the plugin {self.plugin!r} failed in an unexpected way.", self._redactor
+                )
                 return _told(DatabaseError("The statement failed for a reason that is not known."))
             finally:
                 if self._left_behind:
@@ -393,7 +398,7 @@ class Database:
     def _complain(self, words: str) -> None:
         if not self._complained:
             self._complained = True
-            report(f"The database of the plugin {self.plugin!r} could not be opened: {words}")
+            report(f"The database of the plugin {self.plugin!r} could not be opened: {words}", self._redactor)
 
 
 class _Watch:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Protocol
 
 from fairlead.failures import Failure
+from fairlead.failures.redaction import DEFAULT, Redactor
 from fairlead.plugins.config import TOPIC, Config
 from fairlead.runtime.hooks import report
 
@@ -59,6 +60,7 @@ class Delivery:
         call: Call,
         config: Config,
         fields: Iterable[Field] = (),
+        redactor: Redactor = DEFAULT,
         *,
         routes: bool = False,
         listens: bool = True,
@@ -68,6 +70,7 @@ class Delivery:
         self.routes = routes
         self._call = call
         self._config = config
+        self._redactor = redactor
         self._fields = tuple(field for field in fields if field.type not in _SHOWN)
         #: What was told last, by agent and key; and by agent alone, which tunnel.
         self._told: dict[tuple[str, str], str] = {}
@@ -183,7 +186,10 @@ class Delivery:
                     try:
                         await self.push(agent, await self._changed(agent))
                     except Failure:
-                        report(f"What was changed for the plugin {self.plugin!r} could not be read.")
+                        report(
+                            f"What was changed for the plugin {self.plugin!r} could not be read.",
+                            self._redactor,
+                        )
 
     async def _changed(self, agent: str | None) -> dict[str, str]:
         """All fields as they are now; one that was told and is no more is empty."""

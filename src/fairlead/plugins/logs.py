@@ -138,7 +138,7 @@ class Insights:
         kept_for: float = KEPT_FOR,
     ) -> None:
         self._store = store
-        self._redactor = redactor
+        self.redactor = redactor
         self._clock = clock
         self._kept = kept
         self._kept_for = kept_for
@@ -196,7 +196,7 @@ class Insights:
 
     def discreet(self, plugin: str, text: str) -> str:
         """What a plugin says, without its secrets."""
-        return writable(self._redactor.text(self._without(plugin, text)))
+        return writable(self.redactor.text(self._without(plugin, text)))
 
     def flush(self) -> None:
         """Write what waits, on this thread."""
@@ -216,7 +216,7 @@ class Insights:
             except Failure as failure:
                 if failure.message.endswith("is closed."):
                     return  # when the program has ended, its last words have nowhere to go
-                report(f"Insights could not be written: {failure.message}")
+                report(f"Insights could not be written: {failure.message}", self.redactor)
                 with self._lock:
                     for note in notes:
                         self._lost[note.plugin] = self._lost.get(note.plugin, 0) + 1
@@ -333,7 +333,7 @@ class Insights:
             try:
                 self.flush()
             except Exception:
-                report("Insights could not be written.")
+                report("Insights could not be written.", self.redactor)
             with self._lock:
                 if self._closed or not (woken or self._waiting):
                     self._thread = None
@@ -349,7 +349,7 @@ class Insights:
         return _Note(id, now, plugin, None, WARN, LOG, words, 299, None, None)
 
     def _row(self, note: _Note) -> dict[str, Any]:
-        redactor = self._redactor
+        redactor = self.redactor
         message = _cut(self.discreet(note.plugin, note.message), note.message, LONGEST, note.beyond)
         body = None
         if note.body is not None:
@@ -369,7 +369,7 @@ class Insights:
         with self._lock:
             hidden = list(self._hidden.get(plugin, ()))
         for value in hidden:
-            text = text.replace(value, self._redactor.placeholder)
+            text = text.replace(value, self.redactor.placeholder)
         return text
 
     def _write(self, tx: Tx, rows: list[dict[str, Any]], prune: float | None) -> None:

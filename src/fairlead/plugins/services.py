@@ -215,7 +215,9 @@ class Services:
         except Failure as failure:
             answer = _rendered(failure)
         except Exception as error:
-            report(f"A call of the plugin {self.plugin!r} failed in an unexpected way.")
+            report(
+                f"A call of the plugin {self.plugin!r} failed in an unexpected way.", self.insights.redactor
+            )
             answer = _rendered(from_exception(error))
         code, entry = _error_in(answer), slots.SLOTS[slot]
         reserved = entry is not None and entry.reserved
@@ -350,7 +352,9 @@ def services_for(app: App, plugin: Plugin) -> Hosting:
     services = Services(
         plugin.id,
         config=config,
-        database=Database(plugin.id, plugin.layout.database(plugin.id), config.database_key),
+        database=Database(
+            plugin.id, plugin.layout.database(plugin.id), config.database_key, redactor=app.redactor
+        ),
         insights=shared.insights,
         http=Http(plugin.id, shared.outgoing or Outgoing(), shared.requests),
         files=Files(data_folder() / "artifacts"),
@@ -361,6 +365,11 @@ def services_for(app: App, plugin: Plugin) -> Hosting:
     settings = plugin.manifest.config
     fields = [field for section in settings.sections for field in section.fields] if settings else []
     delivery = Delivery(
-        plugin.id, plugin.runner_config_changed, config, fields, routes=bool(plugin.manifest.routes)
+        plugin.id,
+        plugin.runner_config_changed,
+        config,
+        fields,
+        app.redactor,
+        routes=bool(plugin.manifest.routes),
     )
     return Hosting(services, delivery, dispatch)

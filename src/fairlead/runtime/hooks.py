@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from fairlead.actions import Action, DefinitionError
 from fairlead.actions.policy import known_keys
-from fairlead.failures.redaction import DEFAULT, Redactor
+from fairlead.failures.redaction import Redactor
 from fairlead.runtime.context import Context
 from fairlead.runtime.result import Result
 from fairlead.schema.secrecy import declared_secrets, masked
@@ -126,7 +126,7 @@ def _report_unless_cancelled(invocation: Invocation) -> None:
     report("A hook failed; the call goes on.", invocation._context._runtime.redactor)
 
 
-def report(message: str, redactor: Redactor = DEFAULT) -> None:
+def report(message: str, redactor: Redactor) -> None:
     """Log the exception being handled, where the developer looks for it, without the secrets in its words."""
     import logging
     from traceback import format_exc

@@ -58,6 +58,9 @@ def _stable(identity: Any) -> str:
             identity = {key: value for key, value in identity.items() if key not in _CREDENTIALS}
     try:
         return _canonical(identity).decode()
+    except _Unspellable as exc:
+        words = f"The caller cannot be told apart from others: who calls {exc}."
+        raise Failure(Kind.misconfigured, words) from None
     except _Unreadable:
         pass
     try:

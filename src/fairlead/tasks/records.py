@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import loads
-from fairlead.failures import Failure
+from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.tasks.states import State
 
@@ -27,6 +27,10 @@ EVENTS: Final = (
     "output",
     "terminal",
 )
+
+
+class KeyUsed(Failure, kind=Kind.conflict):
+    """The key of a submit was used for another request."""
 
 
 class Event(NamedTuple):

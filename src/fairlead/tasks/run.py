@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from fairlead._json import dumps
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import Redactor
+from fairlead.runtime.context import shown
 from fairlead.runtime.events import READY
 from fairlead.runtime.hooks import report
 from fairlead.schema import NotJsonable, jsonable
@@ -38,7 +40,9 @@ class Paused(Failure, kind=Kind.cancelled):
 class Run:
     """What `ctx.task` is."""
 
-    def __init__(self, task: Task, store: Store, bus: Bus, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, task: Task, store: Store, bus: Bus, wall: Callable[[], float], redactor: Redactor
+    ) -> None:
         self.task = task
         self.id = task.id
         self.attempt = task.attempt
@@ -51,6 +55,7 @@ class Run:
         self._store = store
         self._log = bus.log(self.held, task.latest)
         self._wall = wall
+        self._redactor = redactor
         self.answers = task.answers
         self.asked = 0
         self._said: list[Said] = []
@@ -109,15 +114,19 @@ class Run:
 
     def activity(self, kind: str, title: str, detail: str | None = None) -> None:
         told = {"kind": kind, "title": title, **({} if detail is None else {"detail": detail})}
-        self._tell("activity", _json(told))
+        self._tell("activity", self._shown(told))
 
     def draft(self, draft: Mapping[str, Any]) -> None:
-        self._tell("draft", {"draft": _json(dict(draft))})
+        self._tell("draft", {"draft": self._shown(dict(draft))})
 
     def output(self, text: str) -> None:
-        self._tell("output", {"text": _json(text)})
+        self._tell("output", self._shown({"text": text}))
 
     # What the worker does with it.
+
+    def _shown(self, told: dict[str, Any]) -> Any:
+        """JSON as those who watch may see it."""
+        return shown(_json(told), self._redactor)
 
     def _tell(self, type: str, data: Mapping[str, Any]) -> None:
         if get_ident() == self._thread:
@@ -200,7 +209,7 @@ class Run:
             # The store is away: nothing is lost, and it is tried again.
             self._soon = self._loop.call_later(_AGAIN, self._begin)
         except Exception:
-            report(f"Something that task {self.id} said could not be written down.")
+            report(f"Something that task {self.id} said could not be written down.", self._redactor)
             self._batch = []
         finally:
             self._writing = None

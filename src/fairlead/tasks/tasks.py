@@ -28,7 +28,7 @@ from fairlead.tasks import ledger, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
-from fairlead.tasks.records import Event, Task, whose
+from fairlead.tasks.records import Event, KeyUsed, Task, whose
 from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.sealing import Sealing
 from fairlead.tasks.states import FINAL, State
@@ -403,8 +403,7 @@ class Tasks:
             return None
         task = Task.of(found)
         if task.request != row["request"]:
-            raise Failure(
-                Kind.conflict,
+            raise KeyUsed(
                 f"The key {row['key']!r} was used for another request to {row['action']!r}. "
                 "Use a new key, or repeat the first request exactly.",
             )
@@ -489,11 +488,9 @@ def _options(
             "deadline must be more than 0 and at most 604800 seconds (7 days).",
             field="deadline",
         )
-    if not -1000 <= priority <= 1000:
-        raise Failure(Kind.invalid_input, "priority must be from -1000 to 1000.", field="priority")
-    if slots < 1 or max_attempts < 1:
-        name = "slots" if slots < 1 else "max_attempts"
-        raise Failure(Kind.invalid_input, f"{name} must be at least 1.", field=name)
+    _whole("priority", priority, -1000, 1000)
+    _whole("slots", slots, 1)
+    _whole("max_attempts", max_attempts, 1)
     return {
         "due": now + delay,
         "deadline": None if deadline is None else now + deadline,
@@ -506,6 +503,13 @@ def _options(
         "slots": slots,
         "max_attempts": max_attempts,
     }
+
+
+def _whole(field: str, given: int, least: int, most: int = 2**31 - 1) -> None:
+    """Refuse what not every database keeps as it is: SQLite would keep a part of a number, PostgreSQL none."""
+    if type(given) is not int or not least <= given <= most:
+        words = f"{field} must be a whole number from {least} to {most}."
+        raise Failure(Kind.invalid_input, words, field=field)
 
 
 def _name(field: str, given: str | None) -> str | None:

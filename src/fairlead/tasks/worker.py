@@ -204,7 +204,7 @@ class Worker:
 
     def _begin(self, task: Task, token: Any) -> None:
         key = (task.id, task.run)
-        self._runs[key] = run = Run(task, self._store, self._bus, self._wall)
+        self._runs[key] = run = Run(task, self._store, self._bus, self._wall, self.app.redactor)
         self._tokens[key] = token
         self._running[key] = running = asyncio.ensure_future(self._run(run, token))
 

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 
 from fairlead import App
 from fairlead.surfaces.console import Console
+from fairlead.surfaces.console.gate import Gate
+from fairlead.surfaces.console.guard import SESSION_HEADER, Keys
 from fairlead.surfaces.console.serving import Serving
+from fairlead.testing.asgi import request
 
 INVOKE = "/api/actions/whisper/invoke"
 
@@ -27,6 +30,21 @@ def test_the_page_is_given_to_anyone_on_this_machine_and_holds_no_data(console: 
     assert page.status == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert b"harbour" not in page.body
+
+
+async def test_what_goes_wrong_is_logged_as_the_app_would_show_it(caplog: pytest.LogCaptureFixture) -> None:
+    app = App("harbour", redact={"keys": ["customer_code"]})
+
+    async def broken(*request: Any) -> None:
+        raise RuntimeError("not with customer_code=CANARY")
+
+    keys = Keys(session="s")
+    gate = Gate(keys, broken, app.redactor)
+    headers = {"host": "127.0.0.1", SESSION_HEADER: "s"}
+    answer = await request(gate, "GET", "/api/actions", headers=headers)
+    assert answer.status == 500
+    assert "customer_code=[REDACTED]" in caplog.text
+    assert "CANARY" not in caplog.text + answer.body.decode()
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/app.js", "/api/actions", "/nowhere", "/api/nowhere"])

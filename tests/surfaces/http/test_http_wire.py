@@ -67,6 +67,14 @@ def test_what_cannot_be_read_is_refused(open_site: Open, body: bytes) -> None:
     assert (answer.status_code, code(answer)) == (400, "INVALID_JSON_BODY")
 
 
+def test_a_number_that_is_too_long_is_told_in_the_callers_words(open_site: Open) -> None:
+    answer = open_site().post(INVOKE, content=b'{"input": {"a": -%s}}' % (b"1" * 5000), headers=JSON)
+    assert (answer.status_code, code(answer)) == (400, "INVALID_JSON_BODY")
+    words = answer.json()["error"]["message"]
+    assert "a number in it has 5000 digits, 4300 at most are read" in words
+    assert "sys." not in words
+
+
 @pytest.mark.parametrize(
     "body", ["[]", "1", '"x"', "null", '{"imput": {}}', '{"timeoutMs": "5"}', '{"idempotencyKey": 1}']
 )

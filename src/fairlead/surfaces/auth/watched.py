@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import DEFAULT
 from fairlead.runtime.hooks import report
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Watched(Generic[T]):
             if _mark(os.stat(self._path)) != self._mark:
                 self._mark, self._value = self._read()
         except (OSError, ValueError) as exc:
-            report(f"{self._what} cannot be read any more.")
+            report(f"{self._what} cannot be read any more.", DEFAULT)
             raise Failure(Kind.misconfigured, f"{self._what} of this server cannot be read.") from exc
         return self._value
 

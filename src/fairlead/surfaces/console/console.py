@@ -39,7 +39,8 @@ class Console:
         person = local()
         who = Identity(person.user if user is _LOCAL else user, person.auth if auth is _LOCAL else auth)
         self._keys = Keys(token)
-        self._site = Site(Gate(self._keys, Inside(app, Acting(*who), program, about(who), address)), app)
+        inside = Inside(app, Acting(*who), program, about(who), address)
+        self._site = Site(Gate(self._keys, inside, app.redactor), app)
 
     def link(self, address: str) -> str:
         """The link that opens the page at this address, once."""

@@ -11,6 +11,7 @@ from fairlead import _json
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
 from fairlead.failures.action import DevServerError, InvalidJsonBody
+from fairlead.failures.redaction import Redactor
 from fairlead.runtime.hooks import report
 from fairlead.surfaces.console.assets import SAFETY, assets, serve
 from fairlead.surfaces.console.guard import SESSION_HEADER, Keys, admit, admit_own_page
@@ -36,8 +37,9 @@ _LONGEST_TOKEN = 1024
 class Gate:
     """Lets in what may come in, and sees to it that nothing but an envelope goes out."""
 
-    def __init__(self, keys: Keys, inside: Asgi) -> None:
+    def __init__(self, keys: Keys, inside: Asgi, redactor: Redactor) -> None:
         self._keys = keys
+        self._redactor = redactor
         self._inside = inside
         self._assets = assets()
 
@@ -51,7 +53,7 @@ class Gate:
         except Failure as failure:
             await answer.refuse(failure)
         except Exception as exc:
-            report("The console failed.")
+            report("The console failed.", self._redactor)
             await answer.refuse(DevServerError(cause=exc))
 
     async def _enter(self, scope: Scope, receive: Receive, answer: _Answer) -> None:

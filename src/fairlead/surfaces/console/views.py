@@ -62,7 +62,7 @@ def _view(subject: Subject, id: str, title: str, surface: str, language: str, dr
         text = draw(subject)
     except Exception as exc:
         # One surface that cannot show it must not hide the others.
-        report(f"The surface {id!r} could not show {subject.action.name!r}.")
+        report(f"The surface {id!r} could not show {subject.action.name!r}.", subject.app.redactor)
         return View(id, title, "text", "", False, subject.app.redactor.text(from_exception(exc).message))
     return View(id, title, language, text, why is None, why)
 

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead import _json
 from fairlead.failures import Failure, Kind
+from fairlead.failures.redaction import DEFAULT
 from fairlead.runtime import App
 from fairlead.surfaces.cli import Console, locate
 from fairlead.surfaces.cli.console import RED, harmless
@@ -143,7 +144,8 @@ def _site(loaded: Loaded, orders: Orders, changes: Changes) -> Site:
     else:
         inside = Inside(loaded.app, Acting(*who), orders.program, about(who, changes.generation))
     keys = Keys(orders.token, orders.session, orders.claim)
-    return Site(Gate(keys, changes.around(inside)), loaded.app)
+    redactor = DEFAULT if loaded.app is None else loaded.app.redactor
+    return Site(Gate(keys, changes.around(inside), redactor), loaded.app)
 
 
 def _watch(loaded: Loaded, orders: Orders) -> watch.Watch:

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Generator
 from types import coroutine
 from typing import Any, Protocol, TypeVar
 
+from fairlead.failures.redaction import DEFAULT
 from fairlead.runtime.hooks import report
 from fairlead.surfaces.http.asgi import Disconnected, Receive
 
@@ -59,7 +60,7 @@ class Watch:
             while (await self._receive())["type"] != "http.disconnect":
                 pass
         except Exception:
-            report("The server failed to say whether the client is there; the call goes on.")
+            report("The server failed to say whether the client is there; the call goes on.", DEFAULT)
             return
         self.gone = True
         if self._task is not None:

@@ -32,7 +32,8 @@ def add_mcp(app: App, server: McpServer, *, connect: bool = False) -> McpServer:
 
     living.__name__ = f"mcp_{server.name}"
     app.service(living)
-    server.watch(lambda actions: _offer(app, server, actions))
+    offered: list[AnyAction] = []
+    server.watch(lambda actions: _offer(app, server, actions, offered))
     return server
 
 
@@ -43,9 +44,10 @@ async def _tried(server: McpServer) -> None:
         logging.getLogger(f"fairlead.mcp.{server.name}").warning("%s", failure)
 
 
-def _offer(app: App, server: McpServer, actions: list[AnyAction]) -> None:
-    """Add what the app does not have. A tool that changed has a newer version, which callers then get.
+def _offer(app: App, server: McpServer, actions: list[AnyAction], offered: list[AnyAction]) -> None:
+    """Add what the app does not have, and take out of what was `offered` before what the server has no more.
 
+    A tool that changed has a newer version, which takes the place of the one before: the server knows that no more.
     A name that is somebody else's stays theirs: no server can put itself in the place of an action.
     """
     catalogue = app.catalogue
@@ -58,6 +60,9 @@ def _offer(app: App, server: McpServer, actions: list[AnyAction]) -> None:
         elif catalogue.find(f"{action.name}@{action.version}") is None:
             new.append(action)
     catalogue.add_all(new)
+    there_are = set(map(id, actions))
+    catalogue.remove_all([each for each in offered if id(each) not in there_are])
+    offered[:] = [each for each in (*offered, *new) if id(each) in there_are]
 
 
 def _server_of(action: AnyAction) -> Any:

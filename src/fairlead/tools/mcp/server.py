@@ -115,6 +115,8 @@ class McpServer:
         #: The tools as actions, by the server's own names; as they were when it was last asked.
         self._actions: dict[str, AnyAction] = {}
         self._made: dict[str, tuple[str, int, AnyAction]] = {}
+        #: What a tool begins with that is new: more than one that is gone had, which may come back as another.
+        self._first_revision = 0
         #: Tools that cannot be offered, and why.
         self.left_out: dict[str, str] = {}
         #: How the server wants its tools to be used; it is not to be believed more than its tools are.
@@ -300,15 +302,21 @@ class McpServer:
             except DefinitionError as error:
                 self.left_out[tool.name] = quoted(str(error), 500)
         self._actions = actions
+        self._forget({action.name for action in actions.values()})
         for listener in list(self._listeners):
             listener(self.actions)
+
+    def _forget(self, names: set[str]) -> None:
+        """Keep nothing of tools that are gone: a server may have new ones all the time."""
+        for gone in self._made.keys() - names:
+            self._first_revision = max(self._first_revision, self._made.pop(gone)[1] + 1)
 
     def _action(self, tool: Any, name: str) -> AnyAction:
         seen = json.dumps([name, tool.model_dump(mode="json", by_alias=True)], sort_keys=True)
         known = self._made.get(name)
         if known is not None and known[0] == seen:
             return known[2]
-        revision = 0 if known is None else known[1] + 1
+        revision = self._first_revision if known is None else known[1] + 1
         try:
             made = self._define(tool, name, f"1.0.{revision}", tool.output_schema)
         except DefinitionError:
