@@ -461,6 +461,11 @@ def _called_back(word: str, then: Callable[[int], int]) -> int:
     return then(len(word))
 
 
+def _names_a_class(word: str, kind: type[int]) -> int:
+    """Take what no caller can send either."""
+    return kind(word)
+
+
 def _gives_functions(word: str) -> list[Callable[[int], int]]:
     """Give what JSON cannot say."""
     return [len(word).__add__]
@@ -470,6 +475,7 @@ def _gives_functions(word: str) -> list[Callable[[int], int]]:
     ("function", "told"),
     [
         (_called_back, "the input type cannot be used: 'then': JSON has no form for such a value"),
+        (_names_a_class, "the input type cannot be used: 'kind': JSON has no form for such a value"),
         (_gives_functions, "the output type cannot be used: JSON has no form for such a value"),
     ],
 )

@@ -311,3 +311,36 @@ async def test_an_agent_s_tool_may_be_an_agent_a_program_or_an_action() -> None:
         '"Why do you say that hi?"',
         "3",
     ]
+
+
+ODD_TOOL = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked: continue
+    method, answer = asked["method"], {}
+    if method == "initialize":
+        answer = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "odd", "version": "1"}}
+    elif method == "tools/list":
+        properties = {"filter[city]": {"type": "string"}, "all": {"type": "boolean"}}
+        either = [{"required": ["filter[city]"]}, {"required": ["all"]}]
+        schema = {"type": "object", "properties": properties, "anyOf": either}
+        answer = {"tools": [{"name": "find", "inputSchema": schema, "annotations": {"readOnlyHint": True}}]}
+    elif method == "tools/call":
+        answer = {"content": [{"type": "text", "text": json.dumps(asked["params"]["arguments"])}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+
+
+async def test_a_remote_tool_is_told_as_every_provider_takes_it_and_called_as_it_is_meant(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "odd.py").write_text(ODD_TOOL)
+    served = f'mcp: [{{ name: "odd", command: "{sys.executable}", args: ["{tmp_path / "odd.py"}"] }}]'
+    text = f'let main : !string -> !string = agent {{ model: "default", {served} }}'
+    _, model = await said(text, ["hi"], call("find", filter_city_="Bergen"), "done", auto_approve=True)
+    (spec,) = model.requests[0].tools
+    assert list(spec.parameters["properties"]) == ["filter_city_", "all"]
+    assert "anyOf" not in spec.parameters
+    assert '"filter[city]' in model.requests[1].messages[-1].content.replace("\\", "")

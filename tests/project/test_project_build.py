@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema_rs
 import pytest
 from mcp import ClientSession, StdioServerParameters
@@ -104,6 +105,35 @@ def test_a_target_alone_writes_its_files_and_the_report(
 def test_91_the_guide_can_be_called_otherwise(run: Fairlead, project: Path) -> None:
     told(run, "build", "docs", "--filename", "TEA.md")
     assert "TEA.md" in contents(project / "dist" / "fairlead")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ready"),
+    [(("dev", "--no-open"), "actions"), (("serve", "--workers", "2"), "There are no keys")],
+)
+def test_processes_that_a_launcher_starts_run_no_code_of_the_folder_either(
+    run: Fairlead, project: Path, tmp_path: Path, arguments: tuple[str, ...], ready: str
+) -> None:
+    told(run, "build", "cli")
+    (tmp_path / "app.py").write_text("raise ValueError('code of the folder that it is run in')")
+    command = [sys.executable, str(project / "dist/fairlead/cli.py"), *arguments, "--port", "0"]
+    environ = {**os.environ, "PYTHONPATH": str(SRC)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        said = ""
+        for line in started.stderr:
+            said += line
+            if "/docs" in line:
+                site = line.split()[1].removesuffix("/docs")
+            if ready in line or "ValueError" in line:
+                break
+        try:
+            assert "ValueError" not in said
+            if "serve" in arguments:
+                assert httpx.get(f"{site}/fairlead/actions", timeout=20).status_code == 200
+        finally:
+            started.terminate()
+        assert "ValueError" not in started.stderr.read()
 
 
 def test_nothing_that_is_hidden_is_built(run: Fairlead, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -98,6 +99,25 @@ def test_a_good_action_has_no_findings() -> None:
 )
 def test_names_that_differ_plainly_are_not_confused(one: str, other: str) -> None:
     assert lint_actions([action(name=one), action(name=other)])["findings"] == []
+
+
+def test_what_is_done_grows_with_the_actions_and_not_with_their_pairs() -> None:
+    def steps(count: int) -> int:
+        words = [f"act_{number:016b}".replace("0", "on").replace("1", "off") for number in range(count)]
+        app, done = [action(name=name) for name in words], 0
+
+        def step(*_: object) -> None:
+            nonlocal done
+            done += 1
+
+        sys.setprofile(step)
+        try:
+            lint_actions(app)
+        finally:
+            sys.setprofile(None)
+        return done
+
+    assert steps(400) < 5 * steps(100)
 
 
 def test_an_app_lints_itself() -> None:

@@ -124,6 +124,7 @@ def given(cli: Cli, *argv: str, **options: Any) -> dict[str, Any]:
         (["--anything", '{"a": [1]}'], {"anything": {"a": [1]}}),
         (["--anything", "words"], {"anything": "words"}),
         (["--price", "0.12345678901234567890"], {"price": "0.12345678901234567890"}),
+        (["--price", "1.10"], {"price": "1.10"}),
         (["--dueDate", "x"], {"dueDate": "x"}),
         (["--due-date", "x"], {"dueDate": "x"}),
         (["--due_date", "x"], {"dueDate": "x"}),

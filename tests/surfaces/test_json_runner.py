@@ -191,6 +191,11 @@ def lines(ran: Any) -> list[Any]:
     return [envelope["data"] if envelope["ok"] else envelope["error"]["code"] for envelope in ran.lines]
 
 
+def test_a_byte_order_mark_before_the_first_payload_is_no_part_of_it(cli: Cli) -> None:
+    ran = cli(desk(), "json", stdin='\ufeff{"action": "echo", "input": {"value": 1}}\n')
+    assert ran.lines[0]["data"] == 1
+
+
 def test_the_json_command_answers_one_payload(cli: Cli) -> None:
     ran = cli(desk(), "json", stdin='{\n  "action": "echo",\n  "input": {\n    "value": {"a": 1}\n  }\n}\n')
     assert (ran.code, lines(ran)) == (0, [{"a": 1}])

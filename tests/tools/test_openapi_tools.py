@@ -417,6 +417,8 @@ async def test_nobody_there_is_unavailable() -> None:
 
 async def test_a_redirect_is_followed_at_home_only(url: str) -> None:
     assert (await call(url, document("/near"), {}))["query"] == "moved=1"
+    spelled_otherwise = url.replace("127.0.0.1", "LOCALHOST")
+    assert (await call(spelled_otherwise, document("/near"), {}))["query"] == "moved=1"
     for each in (document("/away"), document("/near", "post")):
         with pytest.raises(Failure) as raised:
             await call(url, each, {})

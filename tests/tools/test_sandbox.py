@@ -432,6 +432,8 @@ async def test_waiting_tells_what_the_command_prints(app: App, tmp_path: Path) -
     async for event in app.stream("sandbox_process", {"action": "wait", "pid": data["pid"]}):
         if event["type"] == "progress":
             heard.append(event["message"])
+            # Who is told an id may end the command by it, and this call has none to end.
+            assert "pid" not in event["fields"]
             await asyncio.to_thread(told.write_text, "")
     assert heard == ["step 1"]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead import _json
+from fairlead.agents.loop.specs import spec_of
 from fairlead.agents.models.model import Reply, ToolCall, ToolSpec
 from fairlead.pipelines import conversations
 from fairlead.pipelines.cells import Place
@@ -83,7 +84,7 @@ class AgentDesk:
             for name, tool in self._tools.items()
         ]
         for server in self._servers:
-            own += [ToolSpec(each.name, each.description, each.input.json_schema) for each in server.actions]
+            own += map(spec_of, server.actions)
         return tuple(own)
 
     # Tools

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
+from fairlead.agents.loop.specs import root_of
 from fairlead.agents.operator import Approval, Verdict
 from fairlead.failures import Failure, from_exception
 from fairlead.failures import runtime as wire
@@ -88,7 +89,8 @@ class Dispatcher:
         for server in self._servers:
             for action in server.actions:
                 if action.name == name:
-                    return await self._remote(action, name, _parsed(name, value))
+                    # It is called as a model is told of it, which may be in other words than its own.
+                    return await self._remote(action, name, root_of(action).decode(_parsed(name, value)))
         message = f"unknown tool: {name} (not found in any MCP server)"
         raise UnknownTool(message, details={"source": name})
 

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -163,7 +163,8 @@ def run_mcp(product: Product, target: str) -> tuple[str, ...]:
 
 def _launcher(product: Product, folder: Path, what: str, run: tuple[str, ...]) -> str:
     root = os.path.relpath(product.source.root, folder).replace(os.sep, "/")
-    lines = "\n".join(run)
+    lines = indented(run)
+    # Processes that it starts to serve with import it under another name.
     return f'''#!/usr/bin/env python3
 """The {what} of {plainly(product.app.name)}, from the project it was built in."""
 
@@ -173,8 +174,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / {json.dumps(root)}))
 {_NEEDS}
+if __name__ == "__main__":
 {lines}
 '''
+
+
+def indented(lines: Iterable[str]) -> str:
+    """Lines as they stand inside a block."""
+    return "\n".join(f"    {line}" if line else "" for line in lines)
 
 
 def _zipapp(product: Product) -> bytes:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from fairlead.project.neighbours import Neighbours
 from fairlead.project.rules import RULES, AnyAction, Level, Settings
 
 
@@ -39,11 +40,12 @@ class Finding(NamedTuple):
 def lint_actions(actions: Iterable[AnyAction], settings: Settings = Settings()) -> dict[str, Any]:  # noqa: B008
     """Look at each action by every rule; it is ok when there is no error."""
     listed = list(actions)
-    findings = [finding.to_dict() for action in listed for finding in _findings(action, listed, settings)]
+    everyone = Neighbours(listed)
+    findings = [finding.to_dict() for action in listed for finding in _findings(action, everyone, settings)]
     return {"ok": not any(each["level"] == "error" for each in findings), "findings": findings}
 
 
-def _findings(action: AnyAction, everyone: list[AnyAction], settings: Settings) -> Iterator[Finding]:
+def _findings(action: AnyAction, everyone: Neighbours, settings: Settings) -> Iterator[Finding]:
     place = _place(action)
     silenced = settings.ignore | place.ignored
     for rule in RULES.values():

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fairlead.actions import Action
 from fairlead.actions.policy import DefinitionError, near_miss, one_of
+from fairlead.project.neighbours import Neighbours
 
 AnyAction = Action[..., Any]
 Level = Literal["error", "warning", "info"]
@@ -45,7 +46,7 @@ class Settings(NamedTuple):
         return cls(ignore, levels, **lengths)
 
 
-Check = Callable[[AnyAction, Settings, list[AnyAction]], Iterator[Note]]
+Check = Callable[[AnyAction, Settings, Neighbours], Iterator[Note]]
 
 
 class Rule(NamedTuple):
@@ -84,14 +85,14 @@ def rule(level: Level) -> Callable[[Check], Check]:
 
 
 @rule("error")
-def duplicate_action(action: AnyAction, _: Settings, everyone: list[AnyAction]) -> Iterator[Note]:
+def duplicate_action(action: AnyAction, _: Settings, everyone: Neighbours) -> Iterator[Note]:
     """Two actions have one name and version, so callers cannot tell them apart."""
-    if sum((each.name, each.version) == (action.name, action.version) for each in everyone) > 1:
+    if everyone.has_twin(action):
         yield Note("Another action has this name and version. Rename one, or give it another version.")
 
 
 @rule("error")
-def invalid_name(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def invalid_name(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """The name is not one that every caller can use: lower-case snake_case of at most 64 characters."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", action.name):
         yield Note("A name is lower-case snake_case, such as 'create_task'.")
@@ -100,21 +101,21 @@ def invalid_name(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterato
 
 
 @rule("warning")
-def weak_description(action: AnyAction, settings: Settings, _: list[AnyAction]) -> Iterator[Note]:
+def weak_description(action: AnyAction, settings: Settings, _: Neighbours) -> Iterator[Note]:
     """The description is too short to choose the action by."""
     if len(action.description) < settings.shortest_description:
         yield Note("The description says too little to choose the action by. Say what it does, and to what.")
 
 
 @rule("warning")
-def vague_description(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def vague_description(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """The description says that something is done, not what."""
     if _VAGUE.match(action.description) or action.description.lower().rstrip(".") == action.title.lower():
         yield Note("The description repeats the name or says nothing of its own. Say what the caller gets.")
 
 
 @rule("warning")
-def long_description(action: AnyAction, settings: Settings, _: list[AnyAction]) -> Iterator[Note]:
+def long_description(action: AnyAction, settings: Settings, _: Neighbours) -> Iterator[Note]:
     """The description is longer than model providers take, or than a model should have to read."""
     if len(action.description) > settings.longest_description:
         yield Note(
@@ -124,7 +125,7 @@ def long_description(action: AnyAction, settings: Settings, _: list[AnyAction]) 
 
 
 @rule("warning")
-def destructive_mcp(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def destructive_mcp(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A destructive action may be shown to models over MCP."""
     if action.side_effects == "destructive" and "mcp" in action.supported_surfaces:
         yield Note(
@@ -133,42 +134,42 @@ def destructive_mcp(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iter
 
 
 @rule("warning")
-def destructive_without_confirmation(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def destructive_without_confirmation(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A destructive action runs without being confirmed."""
     if action.side_effects == "destructive" and not action.requires_confirmation:
         yield Note("The action destroys things and asks nobody first. Leave requires_confirmation on.")
 
 
 @rule("warning")
-def unspecified_idempotency(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def unspecified_idempotency(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """Callers cannot know whether a failed write may be repeated."""
     if action.side_effects in _EFFECTS and action.idempotency == "unspecified":
         yield Note("Say whether repeating is safe: idempotency='idempotent' or 'non_idempotent'.")
 
 
 @rule("warning")
-def write_without_permission(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def write_without_permission(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A write that asks for no permission is open to every caller."""
     if action.side_effects in _EFFECTS and not action.permissions:
         yield Note("The action changes things for anybody. Name a permission: permissions=['tasks:write'].")
 
 
 @rule("warning")
-def non_object_input(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def non_object_input(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """The input is not an object, which tools of models must have."""
     if action.input.json_schema.get("type") != "object":
         yield Note("The input is not an object; models and the command line call by named arguments.")
 
 
 @rule("info")
-def missing_output_schema(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def missing_output_schema(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """The output is not declared, so it is neither checked nor told to typed callers."""
     if action.output is None:
         yield Note("The result has no declared type. Annotate what the function returns.")
 
 
 @rule("warning")
-def undescribed_parameter(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def undescribed_parameter(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A parameter has no description: a model has to guess what belongs there."""
     if "pipeline" in action.metadata:
         return  # the language of pipelines has no place for one
@@ -178,16 +179,14 @@ def undescribed_parameter(action: AnyAction, _: Settings, __: list[AnyAction]) -
 
 
 @rule("warning")
-def confusable_names(action: AnyAction, _: Settings, everyone: list[AnyAction]) -> Iterator[Note]:
+def confusable_names(action: AnyAction, _: Settings, everyone: Neighbours) -> Iterator[Note]:
     """Two names are so alike that a model will mix them up."""
-    mine = _words(action.name)
-    for other in everyone:
-        if other.name > action.name and (_words(other.name) == mine or _one_apart(action.name, other.name)):
-            yield Note(f"The name is easily taken for {other.name!r}. Make the difference plain.")
+    for other in everyone.alike(action.name):
+        yield Note(f"The name is easily taken for {other!r}. Make the difference plain.")
 
 
 @rule("warning")
-def provider_schema(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def provider_schema(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """The input uses what some model providers refuse or ignore."""
     schema = action.input.json_schema
     if _depth(schema) > DEEPEST_SCHEMA:
@@ -202,7 +201,7 @@ def provider_schema(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iter
 
 
 @rule("error")
-def invalid_example(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def invalid_example(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """An example in the docs is not valid for the schema beside it."""
     shapes = (("input_example", action.input), ("output_example", action.output))
     for key, schema in shapes:
@@ -221,7 +220,7 @@ def invalid_example(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iter
 
 
 @rule("error")
-def secret_default(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def secret_default(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A default or an example looks like a secret, and is shown in every manifest."""
     from fairlead._json import dumps
     from fairlead.failures.redaction import DEFAULT
@@ -237,7 +236,7 @@ def secret_default(action: AnyAction, _: Settings, __: list[AnyAction]) -> Itera
 
 
 @rule("info")
-def deprecated_without_replacement(action: AnyAction, _: Settings, __: list[AnyAction]) -> Iterator[Note]:
+def deprecated_without_replacement(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A deprecated action does not say what to use instead."""
     if action.deprecation is not None and not (action.deprecation.replacement or action.deprecation.message):
         yield Note("Say what to use instead: deprecation={'replacement': '...'}.")
@@ -248,19 +247,6 @@ def _code(code: object) -> str:
         return code
     hint = near_miss(str(code).upper(), RULES)
     raise DefinitionError(f"lint: no rule is named {code!r}.{hint} Rules are {', '.join(RULES)}.")
-
-
-def _words(name: str) -> frozenset[str]:
-    return frozenset(word.removesuffix("s") for word in name.split("_"))
-
-
-def _one_apart(one: str, other: str) -> bool:
-    """Whether one letter makes the difference between two names of some length."""
-    if abs(len(one) - len(other)) > 1 or min(len(one), len(other)) < 5 or one == other:
-        return False
-    short, long = sorted((one, other), key=len)
-    at = next((index for index, letter in enumerate(short) if letter != long[index]), len(short))
-    return short[at:] == long[at + 1 :] or (len(short) == len(long) and short[at + 1 :] == long[at + 1 :])
 
 
 def _depth(schema: Any) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.failures import Failure, Kind
-from fairlead.project.bundle import plainly, registry_name, run_cli, run_mcp
+from fairlead.project.bundle import indented, plainly, registry_name, run_cli, run_mcp
 from fairlead.project.identity import Product, requirement_extras, requirement_name, slug_of
 from fairlead.project.manifests import APPS
 
@@ -93,18 +93,14 @@ def __getattr__(name):
 
 def cli():
     """Run the command line."""
-{_indented(run_cli(target))}
+{indented(run_cli(target))}
 
 
 def mcp():
     """Serve MCP over stdio."""
     sys.path.insert(0, _SOURCES)
-{_indented(run_mcp(product, target))}
+{indented(run_mcp(product, target))}
 '''
-
-
-def _indented(lines: Iterable[str]) -> str:
-    return "\n".join(f"    {line}" if line else "" for line in lines)
 
 
 def _quoted(value: Any) -> str:

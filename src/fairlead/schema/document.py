@@ -54,6 +54,10 @@ class _Generator(GenerateJsonSchema):
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> dict[str, Any]:
         return _own_title(super().typed_dict_schema(schema), schema.get("cls"))
 
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> dict[str, Any]:
+        # Pydantic's own says that anything will do, and nothing does: no value of JSON is a class.
+        return self.handle_invalid_for_json_schema(schema, "core_schema.IsSubclassSchema")
+
     def get_decimal_pattern(self, schema: core_schema.DecimalSchema) -> str | None:
         return self.build_decimal_pattern(schema)
 

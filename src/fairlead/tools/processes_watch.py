@@ -46,7 +46,7 @@ async def watch(process: Process, ctx: Context, idle: float | None) -> None:
 
 async def observe(process: Process, ctx: Context, seconds: float) -> bool:
     """Look on for that long at most; gives whether the process is over. It is not ended."""
-    until, words = time.monotonic() + seconds, Words(process, ctx)
+    until, words = time.monotonic() + seconds, Words(process, ctx, ends=False)
     while (left := until - time.monotonic()) > 0:
         if await process.wait(min(words.pause, left)):
             return True
@@ -69,9 +69,11 @@ async def _until_over(process: Process, ctx: Context, idle: float | None) -> Non
 class Words:
     """What whoever listens is told of a process: that it runs, and the end of its output when that is new."""
 
-    def __init__(self, process: Process, ctx: Context) -> None:
+    def __init__(self, process: Process, ctx: Context, *, ends: bool = True) -> None:
         self._process = process
         self._ctx = ctx
+        #: Who is told of a process by its id may end it with the call: not one that is only looked at.
+        self._id = {"pid": process.pid} if ends else {}
         #: How much of its output is told; even of one that prints nothing there is word once.
         self._told: int | None = None
 
@@ -84,4 +86,4 @@ class Words:
         tail = self._process.tail
         if tail.pieces != self._told:
             self._told = tail.pieces
-            self._ctx.progress.report(tail.line or None, fields={"pid": self._process.pid, "tail": tail.text})
+            self._ctx.progress.report(tail.line or None, fields={**self._id, "tail": tail.text})

@@ -442,6 +442,32 @@ async def test_what_a_provider_wants_back_is_sent_back_as_it_was(speech: Any) ->
     assert "c2lnbmVk" in repr(server.asked[1].body)
 
 
+@both
+async def test_who_says_nothing_is_told_so_where_a_provider_takes_no_empty_turn(
+    speech: Any, ask: Asking
+) -> None:
+    blank = Request([Message("system", "Be kind."), Message("user", "")])
+    async with talking(speech, answer(speech, ask, Said("Good day."))) as (model, server):
+        if speech.kind == "openai":
+            assert (await ask(model, blank)).text == "Good day."
+            return
+        with pytest.raises(ApiError, match=r"^Nothing was sent to acme: .* says nothing") as caught:
+            await ask(model, blank)
+    assert (caught.value.kind, server.asked) == (Kind.invalid_input, [])
+
+
+@both
+async def test_half_a_character_is_told_as_what_cannot_be_sent(speech: Any, ask: Asking) -> None:
+    async with talking(speech, answer(speech, ask, Said("Good day."))) as (model, server):
+        request = Request([Message("user", "half \ud83d of one")])
+        if speech.kind == "google":  # whose library spells it out
+            assert (await ask(model, request)).text == "Good day."
+            return
+        with pytest.raises(ApiError, match=r"^Nothing was sent to acme: .* half of a character") as caught:
+            await ask(model, request)
+    assert (caught.value.kind, server.asked) == (Kind.invalid_input, [])
+
+
 async def test_a_picture_is_sent(speech: Any) -> None:
     message = Message("user", "What is it?", images=(Image(b"\x89PNG", "image/png"),))
     async with talking(speech, Answer(speech.whole(Said("A dot.")))) as (model, server):

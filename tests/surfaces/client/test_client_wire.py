@@ -215,7 +215,8 @@ async def test_a_time_out_guards_the_wait(scripted: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("fairlead.surfaces.client.http.GRACE", 0.02)
     async with scripted(never, never, never) as script, Client(url=script.url) as client:
         assert (await raised_by(client.greet({}, timeout=0.25))).code == "TIMEOUT"
-        assert (await raised_by(client.greet({}, deadline=0.25))).code == "TIMEOUT"
+        late = await raised_by(client.greet({}, deadline=0.25))
+        assert (late.code, late.message) == ("TIMEOUT", "No answer came within 0.25 seconds.")
         assert (await raised_by(events_of(client.stream("greet", timeout=0.25)))).code == "TIMEOUT"
         assert [json.loads(each.body).get("timeoutMs") for each in script.requests] == [250, 250, 250]
 

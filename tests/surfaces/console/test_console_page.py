@@ -678,6 +678,49 @@ def kept(page: Page) -> Any:
     return json.loads(page.evaluate("localStorage.getItem('fairlead:history:harbour') ?? '[]'"))
 
 
+def test_a_secret_is_veiled_in_the_json_unless_that_is_edited(visit: Visit) -> None:
+    page = visit("log_in")
+    write(page, {"user": "ada", "password": ["hunter2", {"x": 5}], "pin": "1234", "api_key": "s3cr3t"})
+    veiled = page.locator(".editor-behind .veiled")
+    clear = "all => all.every(each => getComputedStyle(each).color === 'rgba(0, 0, 0, 0)')"
+    assert not veiled.evaluate_all(clear)
+    member(page, "user").locator("input, textarea").click()
+    assert veiled.all_inner_texts() == ['"hunter2"', "5", '"1234"', '"s3cr3t"']
+    assert veiled.evaluate_all(clear)
+
+
+def test_whatever_is_a_secret_by_its_name_is_masked(browser: Browser, serve: Callable[[Any], Any]) -> None:
+    app = App("keys")
+
+    @app.action
+    async def keep(api_key: list[str], password: int, token: Any, names: list[str]) -> None:
+        """Keep some keys."""
+
+    page = opened(browser, serve, app)
+    page.get_by_role("navigation").get_by_role("link", name="keep").click()
+    write(page, {"api_key": ["s3cr3t"], "password": 4711, "token": 5, "names": ["ada"]})
+    expect(page.locator(".form .masked")).to_have_count(3)
+    assert [each.input_value() for each in page.locator(".form .masked").all()] == ["s3cr3t", "4711", "5"]
+    page.context.close()
+
+
+def test_the_history_is_listened_to_once_however_often_it_is_looked_at(visit: Visit) -> None:
+    page = visit("boats")
+    page.evaluate(
+        """() => {
+            const add = window.addEventListener;
+            window.added = 0;
+            window.addEventListener = (...given) => { window.added += 1; return add.apply(window, given); };
+        }"""
+    )
+    for _ in range(2):
+        page.get_by_role("banner").get_by_role("link", name="History").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("History")
+        page.get_by_role("banner").get_by_role("link", name="Failures").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Failure codes")
+    assert page.evaluate("window.added") == 0
+
+
 def test_calls_are_remembered_without_their_secrets(visit: Visit) -> None:
     page = visit("log_in")
     write(page, {"user": "ada", "password": "hunter2", "pin": "1234", "api_key": "s3cr3t"})

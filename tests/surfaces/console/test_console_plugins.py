@@ -73,6 +73,12 @@ def test_another_try_loads_it_and_its_tools_are_there(tab: Page, fallen: Any) ->
     assert fallen.app.get("work") is not None
 
 
+def test_another_try_that_fails_is_not_told_as_done(tab: Page, fallen: Any) -> None:
+    tab.goto(f"{fallen.address}/#/plugins")
+    tab.get_by_role("region", name="test.empty").get_by_role("button", name="Try again").click()
+    expect(tab.get_by_text("test.empty is not loaded: ")).to_be_visible()
+
+
 def test_the_page_s_questions_are_for_its_session_only(fallen: Any) -> None:
     assert fallen.send("GET", "/api/plugins", session=False).status == 401
     assert fallen.send("POST", "/api/plugins/retry", {"id": ID}, session=False).status == 401

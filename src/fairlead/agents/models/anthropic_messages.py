@@ -8,7 +8,17 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead import _json
-from fairlead.agents.models.faults import Desk, Unreadable, count, items, maybe_text, members, said_in, text
+from fairlead.agents.models.faults import (
+    Desk,
+    Unreadable,
+    count,
+    items,
+    maybe_text,
+    members,
+    said_in,
+    spoken,
+    text,
+)
 from fairlead.agents.models.forms import anthropic_form, told
 from fairlead.agents.models.keys import Key
 from fairlead.agents.models.model import Delta, Image, Message, Reply, Request, Stop, ToolCall, Usage
@@ -77,7 +87,7 @@ class AnthropicModel(RemoteModel):
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": settings.max_tokens or _LIMIT,
-            "messages": self._messages(request.messages),
+            "messages": spoken(self._messages(request.messages)),
         }
         if system := "\n\n".join(each.content for each in request.messages if each.role == "system"):
             body["system"] = system

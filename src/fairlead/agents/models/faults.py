@@ -100,6 +100,13 @@ class Desk:
         words = f"{self.provider} sent an answer that cannot be used: {self.key.hide(why)}"
         return Fault(ApiError(_ended(words), details={"provider": self.provider, "model": self.model}))
 
+    def unsendable(self, why: str) -> Fault:
+        """The request cannot be written down, so that the provider has not seen it."""
+        details = {"provider": self.provider, "model": self.model}
+        return Fault(
+            ApiError(Kind.invalid_input, f"Nothing was sent to {self.provider}: {why}.", details=details)
+        )
+
     def __repr__(self) -> str:
         return f"Desk({self.provider!r}, {self.model!r})"
 
@@ -112,6 +119,10 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
         yield from _causes(behind)
     for each in exc.exceptions if isinstance(exc, BaseExceptionGroup) else ():
         yield from _causes(each)
+
+
+class Unsendable(Exception):
+    """A request that the protocol has no form for. It says why, and nothing of the content."""
 
 
 class Unreadable(Exception):
@@ -190,6 +201,13 @@ def maybe_text(value: Any, where: str) -> str:
 def count(value: Any) -> int:
     """A number of tokens; what is none is 0, because nobody's answer hangs on it."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def spoken(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Turns of a conversation, for a protocol that wants one at least. Raises Unsendable."""
+    if not turns:
+        raise Unsendable("what is asked says nothing. Write a text that is not blank")
+    return turns
 
 
 def wrong(where: str, expected: str, value: Any) -> NoReturn:

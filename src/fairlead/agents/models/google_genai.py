@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from fairlead import _json
-from fairlead.agents.models.faults import Desk, Unreadable, count, said_in
+from fairlead.agents.models.faults import Desk, Unreadable, count, said_in, spoken
 from fairlead.agents.models.keys import Key
 from fairlead.agents.models.model import Delta, Embedded, Message, Reply, Request, Stop, ToolCall, Usage
 from fairlead.agents.models.remote import Reader, RemoteModel
@@ -124,7 +124,7 @@ class GoogleModel(RemoteModel):
 
         return {
             "model": self.model,
-            "contents": self._contents(request.messages),
+            "contents": spoken(self._contents(request.messages)),
             "config": types.GenerateContentConfig(**config),
         }
 

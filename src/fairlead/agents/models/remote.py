@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from fairlead.agents.models.faults import Desk, Unreadable
+from fairlead.agents.models.faults import Desk, Unreadable, Unsendable
 from fairlead.agents.models.keys import Key, KeySource
 from fairlead.agents.models.model import DEFAULT_WINDOW, Delta, Embedded, Model, Reply, Request, Usage
 from fairlead.agents.models.providers import Provider
@@ -256,6 +256,10 @@ class RemoteModel(Model):
     def _translated(self, desk: Desk, exc: Exception) -> Fault:
         if isinstance(exc, Unreadable):
             return desk.unreadable(str(exc))
+        if isinstance(exc, Unsendable):
+            return desk.unsendable(str(exc))
+        if isinstance(exc, UnicodeEncodeError):
+            return desk.unsendable("a text in the request holds half of a character (a lone surrogate)")
         known = self._fault(desk, exc)
         if known is not None:
             return known

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any, Final, TextIO
@@ -65,12 +66,15 @@ class _Payloads:
         self._app = app
         self._readline = _lines_of(console.stdin)
         self._signal = signal
+        self._first = True
 
     async def next(self) -> bytes | None:
         """The next text, whole or, at the end of stdin, as far as it goes; None when there is no more."""
         lines: list[bytes] = []
         while not self._signal.cancelled:
             line = await self._line()
+            if self._first:
+                self._first, line = False, line.removeprefix(BOM_UTF8)
             if not line:
                 return b"".join(lines) or None
             if not lines and not line.strip():

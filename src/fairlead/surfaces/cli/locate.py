@@ -35,6 +35,7 @@ class Place(NamedTuple):
     #: Whether nobody said so: the file is only there.
     guessed: bool = False
     #: Whether a program of its own has it, which has seen to its path: what lies where it is run is not its business.
+    #: A file is found by where it lies, whoever has it.
     packaged: bool = False
 
 
@@ -133,12 +134,12 @@ def _import(target: str, place: Place, directory: str) -> ModuleType:
     from importlib import import_module
 
     name = target
-    root = directory
+    root = None if place.packaged else directory
     if target.endswith(".py") or "/" in target or "\\" in target:
         name, root = _module_name(os.path.realpath(os.path.join(directory, target)), place)
     elif not all(target.split(".")):
         raise _no_name(target, place, directory)
-    if not place.packaged and sys.path[:1] != [root]:
+    if root is not None and sys.path[:1] != [root]:
         sys.path.insert(0, root)  # also where it comes later: another module there may have the same name
     try:
         return import_module(name)

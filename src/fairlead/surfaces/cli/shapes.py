@@ -67,6 +67,12 @@ class Shape:
         """Whether any text may be a value."""
         return self.kind in ("string", "any") or any(branch.takes_text() for branch in self.branches)
 
+    @property
+    def is_decimal(self) -> bool:
+        """Whether it is a decimal number, or one among others: a number, or the text of one."""
+        kinds = {branch.kind for branch in self.branches}
+        return "number" in kinds and any("pattern" in branch.schema for branch in self.branches)
+
     def words(self) -> Iterator[str]:
         """What a value may be, for a sentence."""
         if self.kind == "choice":

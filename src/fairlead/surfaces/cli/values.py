@@ -187,7 +187,7 @@ def _open(shape: Shape, text: str) -> Any:
     except ValueError:
         value, is_json = None, False
     else:
-        is_json = shape.admits(value) and not (shape.takes_text() and _loses_digits(text, value))
+        is_json = shape.admits(value) and not (shape.takes_text() and _loses_digits(shape, text, value))
     if is_json:
         return value
     for branch in shape.branches:
@@ -198,9 +198,11 @@ def _open(shape: Shape, text: str) -> Any:
     raise Unreadable(f"expected {' or '.join(shape.words())}")
 
 
-def _loses_digits(text: str, value: Any) -> bool:
-    """Whether a number has more digits than a float holds: a decimal takes text too, which keeps them all."""
-    return isinstance(value, float) and _digits(text) != _digits(repr(value))
+def _loses_digits(shape: Shape, text: str, value: Any) -> bool:
+    """Whether a float would not have all the digits of a number; of a decimal, the last zeros count as well."""
+    if not isinstance(value, float):
+        return False
+    return shape.is_decimal or _digits(text) != _digits(repr(value))
 
 
 def _digits(number: str) -> str:

@@ -188,7 +188,9 @@ class _Patience:
         except TimeoutError as exc:
             if not self._guard.expired():
                 raise
-            raise Failure(Kind.timeout, f"No answer came within {self._total:g} seconds.", cause=exc) from exc
+            raise Failure(
+                Kind.timeout, f"No answer came within {round(self._total or 0, 3):g} seconds.", cause=exc
+            ) from exc
         finally:
             if self._left is not None:
                 self._left -= asyncio.get_running_loop().time() - self._began

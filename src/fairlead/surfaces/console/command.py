@@ -75,7 +75,7 @@ def _place(program: Program) -> Place | None:
 
     home = whereabouts(program.the_app())
     if home is not None and _is_plain(program.identity):
-        return Place(home, "the program that was started")
+        return Place(home, "the program that was started", packaged=True)
     why = "no module has a name for it" if home is None else "its caller's identity is no plain data"
     program.console.say(f"The app is not reloaded on change: {why}.")
     return None

@@ -45,6 +45,7 @@ class Supervisor:
         self._orders = Orders(
             target=place.target,
             said_by=place.said_by,
+            packaged=place.packaged,
             program=program,
             identity=list(identity),
             token=token,

@@ -47,6 +47,8 @@ class Orders(NamedTuple):
 
     target: str
     said_by: str
+    #: Whether the app's own program was started: it has seen to the path.
+    packaged: bool
     program: str
     #: Whom the calls are made for: user and auth.
     identity: list[Any]
@@ -104,7 +106,8 @@ def load(orders: Orders) -> Loaded:
         )
         return Loaded(None, Failure(Kind.misconfigured, message))
     try:
-        return Loaded(locate.load(locate.Place(orders.target, orders.said_by), os.getcwd()))
+        place = locate.Place(orders.target, orders.said_by, packaged=orders.packaged)
+        return Loaded(locate.load(place, os.getcwd()))
     except Failure as failure:
         failure.message = failure.message.removesuffix(" FAIRLEAD_DEBUG=1 shows the traceback.")
         return Loaded(None, failure)

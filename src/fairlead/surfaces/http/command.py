@@ -160,7 +160,7 @@ def _plan(program: Program, options: Options, given: dict[str, str]) -> Plan:
         way = f"{program.spelled} keys new NAME --file {keys}"
         raise wrong_option("--api-keys", f"there is no file {keys!r}. This makes it, and a key: {way}")
     own = own_server(program, "--mcp", given.get("--mcp"))
-    return Plan(program.import_target(), os.getcwd(), keys, jwt, http, worker, own)
+    return Plan(program.import_target(), os.getcwd(), keys, jwt, http, worker, own, packaged=program.owned)
 
 
 def _way(options: Options, given: dict[str, str]) -> Way:

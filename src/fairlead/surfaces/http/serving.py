@@ -47,6 +47,8 @@ class Plan(NamedTuple):
     worker: int = 0
     #: The server of the app's own that `/mcp` serves, and who said so.
     mcp: tuple[str, str] | None = None
+    #: Whether the app's own program was started: it has seen to the path.
+    packaged: bool = False
 
     def resolvers(self) -> list[Resolver]:
         """Who is asked who is calling. Raises DefinitionError when a file cannot be used."""
@@ -110,7 +112,8 @@ def site() -> HttpApp:
 
     drain, *told = loads(os.environ[_VARIABLE])
     plan = Plan(*told)
-    made = plan.site(locate.load(locate.Place(plan.target, "fairlead serve"), plan.directory))
+    place = locate.Place(plan.target, "fairlead serve", packaged=plan.packaged)
+    made = plan.site(locate.load(place, plan.directory))
     return _draining(made, drain)
 
 

@@ -167,13 +167,12 @@ class OpenApi:
     def _next(self, method: str, response: Any, name: str) -> str:
         """Where a redirect leads, if it may be followed: on the same origin, and to what only reads."""
         target = response.url.join(response.headers["location"])
-        here = urlsplit(self.base_url)
-        there = urlsplit(str(target))
+        here = response.url  # the one before, which was on the origin of base_url
         reads = method.lower() in _READS or response.status_code == _SEE_OTHER
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc) or not reads:
+        if (target.scheme, target.host, target.port) != (here.scheme, here.host, here.port) or not reads:
             raise Failure(
                 Kind.upstream,
-                f"{name!r} was redirected to {there.hostname}, which is not followed: it is another host, or the call "
+                f"{name!r} was redirected to {target.host}, which is not followed: it is another host, or the call "
                 "changes things. Give the API's own address as base_url.",
             )
         return str(target)

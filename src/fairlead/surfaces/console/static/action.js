@@ -222,11 +222,12 @@ export class ActionView {
       this.#editor.set(this.#value);
       this.#keep();
     });
-    this.#editor = editor("Input as JSON", (value) => {
+    const typed = (value) => {
       this.#value = value;
       this.#form.set(value);
       this.#keep();
-    });
+    };
+    this.#editor = editor("Input as JSON", typed, action.secretFields);
     this.#run = h(
       "button",
       { type: "button", class: "button primary run", on: { click: () => this.run() } },

@@ -24,9 +24,26 @@ const PLACEHOLDERS = {
 export function control(shape, changed, secret) {
   if (shape.kind === "choice") return choice(shape, changed);
   if (shape.kind === "boolean") return toggle(changed);
+  const made = typed(shape, changed, secret);
+  return secret ? masked(made) : made;
+}
+
+function typed(shape, changed, secret) {
   if (shape.kind === "integer" || shape.kind === "number") return number(shape, changed);
   if (shape.kind === "any") return json(changed);
   return text(shape, changed, secret);
+}
+
+/** Hidden by style: a password field would have the browser offer to keep it. */
+function masked(made) {
+  const { input } = made;
+  input.classList.add("masked");
+  const reveal = button(
+    "",
+    () => reveal.setAttribute("aria-pressed", String(!input.classList.toggle("masked"))),
+    { sign: "eye", label: "Show the secret", kind: "quiet", "aria-pressed": "false" },
+  );
+  return { ...made, element: h("div", { class: "beside" }, made.element, reveal) };
 }
 
 function shown(value) {
@@ -48,16 +65,6 @@ function text(shape, changed, secret) {
   const place = PLACEHOLDERS[format] ?? "";
   input.placeholder = place;
   const parts = [input];
-  if (secret) {
-    // Hidden by style: a password field would have the browser offer to keep it.
-    input.classList.add("masked");
-    const reveal = button(
-      "",
-      () => reveal.setAttribute("aria-pressed", String(!input.classList.toggle("masked"))),
-      { sign: "eye", label: "Show the secret", kind: "quiet", "aria-pressed": "false" },
-    );
-    parts.push(reveal);
-  }
   if (format === "date-time") {
     parts.push(
       button(

@@ -4,8 +4,11 @@ import { h, uid } from "./dom.js";
 import { complaint, parse, stringify } from "./exact.js";
 import { coloured } from "./highlight.js";
 
-/** `changed` is told the value of each text that is JSON; a text that is not is complained about. */
-export function editor(name, changed) {
+/**
+ * `changed` is told the value of each text that is JSON; a text that is not is complained about.
+ * Values under the names `secrets` are seen by who edits the text, and veiled else.
+ */
+export function editor(name, changed, secrets = []) {
   const note = h("p", { class: "issue", id: uid("issue"), role: "status", hidden: true });
   const input = h("textarea", {
     class: "editor-text",
@@ -21,7 +24,7 @@ export function editor(name, changed) {
 
   function paint() {
     // The line end keeps the last line as high as the others.
-    behind.replaceChildren(...coloured(`${input.value}\n`));
+    behind.replaceChildren(...coloured(`${input.value}\n`, secrets));
   }
   function complain() {
     const wrong = complaint(input.value);

@@ -6,20 +6,60 @@ const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|\b(
 /** Longer texts are shown plain: colours are not worth a slow page. */
 const LONGEST = 60_000;
 
-/** The text's pieces: coloured spans, and the text between them. */
-export function coloured(text) {
-  if (text.length > LONGEST) return [text];
+/** The text's pieces: coloured spans, and the text between them. What stands under one of `secrets` is veiled. */
+export function coloured(text, secrets = []) {
+  if (text.length > LONGEST) {
+    const held = secrets.some((name) => text.includes(JSON.stringify(name)));
+    return [held ? h("span", { class: "veiled" }, text) : text];
+  }
   const pieces = [];
+  const veil = veiling(secrets);
   let at = 0;
   for (const found of text.matchAll(TOKEN)) {
-    if (found.index > at) pieces.push(text.slice(at, found.index));
+    const between = text.slice(at, found.index);
+    if (between) pieces.push(between);
+    veil.pass(between);
     const [whole, string, colon, number] = found;
-    if (string && colon) pieces.push(h("span", { class: "j-key" }, string), colon);
-    else pieces.push(h("span", { class: string ? "j-string" : number ? "j-number" : "j-word" }, whole));
+    if (string && colon) {
+      pieces.push(h("span", { class: "j-key" }, string), colon);
+      veil.key(string);
+    } else {
+      const kind = string ? "j-string" : number ? "j-number" : "j-word";
+      pieces.push(h("span", { class: veil.value() ? `${kind} veiled` : kind }, whole));
+    }
     at = found.index + whole.length;
   }
   pieces.push(text.slice(at));
   return pieces;
+}
+
+/** Which values are secrets, from one token to the next: the one after a secret's name, or all that are inside it. */
+function veiling(secrets) {
+  let depth = 0;
+  let since = null;
+  let next = false;
+  return {
+    pass(between) {
+      for (const sign of between) {
+        if (sign === "[" || sign === "{") {
+          if (next) since ??= depth;
+          next = false;
+          depth += 1;
+        } else if (sign === "]" || sign === "}") {
+          depth -= 1;
+          if (since !== null && depth <= since) since = null;
+        }
+      }
+    },
+    key(string) {
+      next = secrets.some((name) => JSON.stringify(name) === string);
+    },
+    value() {
+      const veiled = next || since !== null;
+      next = false;
+      return veiled;
+    },
+  };
 }
 
 /** A block of text that scrolls by itself. */

@@ -164,7 +164,7 @@ export class Member {
     };
     this.#control = this.nested
       ? group(this.#shape, changed)
-      : control(this.#shape, changed, this.#shape.secret || this.#shape.secrets.includes(this.name));
+      : control(this.#shape, changed, this.#shape.secret);
     const input = this.#control.input;
     if (!input) return;
     if (this.id) input.id = this.id;

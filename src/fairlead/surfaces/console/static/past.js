@@ -11,7 +11,9 @@ const LONGEST = 20_000;
 export class Past {
   constructor(app) {
     this.key = `fairlead:history:${app}`;
-    this.heard = new Set();
+    /** Who draws the calls of an action, or of all: the newest list of each, as the ones before are seen no more. */
+    this.heard = new Map();
+    addEventListener("storage", (event) => event.key === this.key && this.#tell());
   }
 
   all() {
@@ -54,7 +56,11 @@ export class Past {
         if (count === 0) break;
       }
     }
-    for (const listener of this.heard) listener();
+    this.#tell();
+  }
+
+  #tell() {
+    for (const draw of this.heard.values()) draw();
   }
 }
 
@@ -107,8 +113,7 @@ export function pastList(past, { action, open, rerun }) {
       ),
     );
   }
-  past.heard.add(draw);
-  addEventListener("storage", (event) => event.key === past.key && draw());
+  past.heard.set(action, draw);
   draw();
   return element;
 }

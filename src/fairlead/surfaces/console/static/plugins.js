@@ -58,7 +58,7 @@ function build() {
   let drawn = "";
   let timer = null;
 
-  function draw({ plugins }) {
+  function draw(plugins) {
     const said = JSON.stringify(plugins);
     if (said === drawn) return;
     drawn = said;
@@ -68,17 +68,22 @@ function build() {
 
   async function tell(asked) {
     try {
-      draw(await asked);
+      const { plugins } = await asked;
+      draw(plugins);
       trouble.hidden = true;
+      return plugins;
     } catch (error) {
       trouble.textContent = error.message;
       trouble.hidden = false;
+      return null;
     }
   }
 
   async function act(what, id) {
-    await tell(ask(`plugins/${what}`, { method: "POST", body: { id }, headers: who() }));
-    toast(what === "retry" ? `Tried ${id} again` : `Reloaded ${id}`);
+    const plugins = await tell(ask(`plugins/${what}`, { method: "POST", body: { id }, headers: who() }));
+    if (plugins === null) return;
+    const found = plugins.find((each) => each.id === id);
+    toast(found && !found.reason ? `Loaded ${id}` : `${id} is not loaded: ${found?.message ?? "it is gone"}`);
   }
 
   async function refresh() {

@@ -14,14 +14,15 @@ const isNull = (schema) => schema.type === "null" || schema.const === null || sa
 
 /** One schema with references followed and null set aside. */
 export class Shape {
-  /** `secrets` are the names of members whose values are not to be shown. */
-  constructor(schema, secrets = [], root = undefined) {
+  /** `secrets` are the names of members whose values are not to be shown; what is inside one is `hidden`, too. */
+  constructor(schema, secrets = [], root = undefined, hidden = false) {
     this.root = root ?? (isObject(schema) ? schema : {});
     this.secrets = secrets;
+    this.hidden = hidden;
     this.nullable = false;
     this.schema = this.#settled(isObject(schema) ? schema : {});
     this.choices = this.#choices();
-    this.branches = (this.schema.anyOf ?? []).map((each) => new Shape(each, this.secrets, this.root));
+    this.branches = (this.schema.anyOf ?? []).map((each) => this.#inner(each));
     this.kind = this.#kind();
     this.cache = new Map();
   }
@@ -35,14 +36,14 @@ export class Shape {
   }
 
   get secret() {
-    return this.schema.format === "password" || this.schema.writeOnly === true;
+    return this.hidden || this.schema.format === "password" || this.schema.writeOnly === true;
   }
 
   /** The declared members of an object, by name. */
   get members() {
     return Object.keys(this.schema.properties ?? {}).map((name) => [
       name,
-      this.#made(`.${name}`, this.schema.properties[name]),
+      this.#made(`.${name}`, this.schema.properties[name], this.secrets.includes(name)),
     ]);
   }
 
@@ -201,9 +202,13 @@ export class Shape {
     }
   }
 
-  #made(key, schema) {
-    if (!this.cache.has(key)) this.cache.set(key, new Shape(schema, this.secrets, this.root));
+  #made(key, schema, hidden = false) {
+    if (!this.cache.has(key)) this.cache.set(key, this.#inner(schema, hidden));
     return this.cache.get(key);
+  }
+
+  #inner(schema, hidden = false) {
+    return new Shape(schema, this.secrets, this.root, hidden || this.secret);
   }
 
   #fitMembers(value) {
