@@ -74,8 +74,8 @@ class Words:
         self._ctx = ctx
         #: Who is told of a process by its id may end it with the call: not one that is only looked at.
         self._id = {"pid": process.pid} if ends else {}
-        #: How much of its output is told; even of one that prints nothing there is word once.
-        self._told: int | None = None
+        #: How much of its output is told; of one that can be ended there is word once even if it prints nothing.
+        self._told = None if ends else 0
 
     @property
     def pause(self) -> float:
