@@ -532,6 +532,17 @@ async def test_clients_of_the_version_before_are_pushed_its_tasks(app: App, push
             assert told["artifacts"][0]["parts"][0] == {"kind": "text", "text": "You said: hello"}
 
 
+@pytest.mark.parametrize(
+    "asked", [{"url": "http://127.0.0.1:1/x"}, {"url": "http://hooks.test/", "token": "a\tb"}]
+)
+def test_a_message_whose_notifications_are_refused_begins_nothing(site: Site, asked: dict[str, str]) -> None:
+    config = {"taskPushNotificationConfig": asked, "returnImmediately": True}
+    said = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    answer = rpc(site, "echo", "SendMessage", {"message": said, "configuration": config}).json()
+    assert answer["error"]["code"] == -32602
+    assert rpc(site, "echo", "ListTasks", {}).json()["result"]["tasks"] == []
+
+
 def test_an_address_of_this_machine_is_not_called(site: Site) -> None:
     config = {"taskPushNotificationConfig": {"url": "http://127.0.0.1:1/x"}, "returnImmediately": True}
     said = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}]}

@@ -12,7 +12,7 @@ from contextlib import aclosing, contextmanager
 from functools import wraps
 from inspect import isasyncgenfunction
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from a2a.compat.v0_3.conversions import to_compat_task
 from a2a.server.context import ServerCallContext
@@ -304,7 +304,7 @@ class _Handler(RequestHandler):
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         entry = await _found(context, params.task_id)
-        return await _notified(context, entry.task, params)
+        return await _notified(context, entry.task, await _push(context, params))
 
     @_answering
     async def on_get_task_push_notification_config(
@@ -356,12 +356,16 @@ async def _sent(params: SendMessageRequest, context: ServerCallContext) -> tuple
         raise ContentTypeNotSupportedError("Agents read text and data. Send a file by its url.")
     if not prompt.strip():
         raise InvalidParamsError("The message says nothing.")
+    push = None
+    if params.configuration.HasField("task_push_notification_config"):
+        # Before anything is begun: who is refused sends the message again.
+        push = await _push(context, params.configuration.task_push_notification_config)
     if message.task_id:
         task, since = await _gone_on(context, message, prompt)
     else:
         task, since = await _begun(context, message, prompt), 0
-    if params.configuration.HasField("task_push_notification_config"):
-        await _notified(context, task, params.configuration.task_push_notification_config)
+    if push is not None:
+        await _notified(context, task, push)
     return task, since
 
 
@@ -465,10 +469,15 @@ def _wanted(params: ListTasksRequest) -> Wanted | None:
     )
 
 
-async def _notified(
-    context: ServerCallContext, task: records.Task, config: TaskPushNotificationConfig
-) -> TaskPushNotificationConfig:
-    """Have an address told of a task."""
+class _Push(NamedTuple):
+    """An address that is to be told of a task, and what it knows us by."""
+
+    url: str
+    token: str | None
+
+
+async def _push(context: ServerCallContext, config: TaskPushNotificationConfig) -> _Push:
+    """What a client wants to be told, if it can be. Raises InvalidParamsError."""
     call, _, _ = _of(context)
     scheme, credentials = config.authentication.scheme, config.authentication.credentials
     authorization = f"{scheme} {credentials}" if scheme and credentials else ""
@@ -478,10 +487,20 @@ async def _notified(
                 "token and authentication must be of plain characters: they are headers."
             )
     token = sealed_token(config.token, authorization) if config.token or authorization else None
+    with _told(call):
+        await webhooks.check(call.gateway, config.url, token)
+    return _Push(config.url, token)
+
+
+async def _notified(
+    context: ServerCallContext, task: records.Task, push: _Push
+) -> TaskPushNotificationConfig:
+    """Have an address told of a task."""
+    call, _, _ = _of(context)
     before = "/" in str(context.state.get("method"))
     with _told(call):
-        webhook = await webhooks.add(
-            call.gateway, task, config.url, token=token, renderer=BEFORE if before else NOW
+        webhook = await webhooks.enter(
+            call.gateway, task, push.url, token=push.token, renderer=BEFORE if before else NOW
         )
     return _config(webhook)
 

@@ -48,7 +48,13 @@ async def add(
     secret: str | None = None,
     renderer: str = _OPENAPI,
 ) -> Webhook:
-    """Tell an address of a task from now on. The same address again gives the same webhook; what is given anew counts.
+    """`enter`, of an address that `check` lets be told. Raises what that one does."""
+    await check(gateway, url, token, secret)
+    return await enter(gateway, task, url, token=token, secret=secret, renderer=renderer)
+
+
+async def check(gateway: Gateway, url: str, *sealing: str | None) -> None:
+    """See to it that an address can be told, and that what goes with it can be sealed.
 
     Raises:
         InvalidParam: the address may not be called.
@@ -57,8 +63,21 @@ async def add(
     if find_spec("httpx") is None:
         raise Failure(Kind.misconfigured, "Webhooks need a package: pip install 'fairlead[client]'")
     await _callable(gateway.guard, url)
-    app = gateway.app
-    sealed = _SEALED.setdefault(app.store, Sealed(app.store))
+    for each in sealing:
+        await _sealed(gateway).sealed(each, "", url)
+
+
+async def enter(
+    gateway: Gateway,
+    task: Task,
+    url: str,
+    *,
+    token: str | None = None,
+    secret: str | None = None,
+    renderer: str = _OPENAPI,
+) -> Webhook:
+    """Tell an address of a task from now on. The same one again gives the same webhook; what is given anew counts."""
+    app, sealed = gateway.app, _sealed(gateway)
     row: dict[str, Any] = {
         "id": random_id(),
         "url": url,
@@ -68,6 +87,11 @@ async def add(
     }
     webhook: Webhook = await app.store.write(lambda tx: changes.register(tx, row, task, app.wall()))
     return webhook
+
+
+def _sealed(gateway: Gateway) -> Sealed:
+    store = gateway.app.store
+    return _SEALED.setdefault(store, Sealed(store))
 
 
 async def _callable(guard: Guard, url: str) -> None:
