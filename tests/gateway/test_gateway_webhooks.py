@@ -7,7 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -16,11 +16,13 @@ import pytest
 
 from fairlead import App
 from fairlead.gateway import Gateway, changes, webhooks
+from fairlead.gateway.a2a_push import NOW
 from fairlead.gateway.agents import instant
 from fairlead.gateway.changes import DELAYS, Webhook
 from fairlead.gateway.deliveries import Deliverer
 from fairlead.outgoing import Guard
 from fairlead.runtime.clock import Clock
+from fairlead.store import Tx
 from fairlead.store.statements import Statement
 from fairlead.tasks import Task, ledger
 from fairlead.tasks.states import State
@@ -582,6 +584,73 @@ async def test_what_a_task_says_meanwhile_is_no_change(site: Site, receiver: Rec
     assert await deliverer.round() == 2
     assert [each["status"] for each in bodies(receiver)] == ["running", "completed"]
     assert len(await site.rows(hook.id)) == 2
+
+
+async def test_a_notification_has_the_question_that_was_asked_however_late_it_is_made(
+    site: Site, receiver: Receiver
+) -> None:
+    task = await site.task("ask")
+    await webhooks.add(site.gateway, task, receiver.url, renderer=NOW)
+    async with site.app.tasks.worker(), asyncio.timeout(PATIENCE):
+        async for event in site.app.tasks.events(task.id):
+            if event.type == "clarification":
+                await site.app.tasks.answer(task.id, "yes")
+    await (await site.deliverer()).round()
+    told = [each["task"]["status"] for each in bodies(receiver)]
+    asked = {each["state"]: each["message"]["parts"][0]["text"] for each in told if "message" in each}
+    assert asked["TASK_STATE_INPUT_REQUIRED"] == "Which?"
+    assert asked["TASK_STATE_AUTH_REQUIRED"] == "May I?"
+
+
+class Between:
+    """A transaction in the midst of which others do something."""
+
+    def __init__(self, tx: Tx, do: Callable[[], object]) -> None:
+        self._tx, self._do = tx, do
+
+    def all(self, statement: Statement, **values: Any) -> Any:
+        if statement is changes.SQL.status_events:
+            self._do()
+        return self._tx.all(statement, **values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+
+async def test_a_notification_has_the_answer_of_a_task_that_ends_while_it_is_followed(
+    site: Site, receiver: Receiver, store_url: str
+) -> None:
+    task = await site.task()
+    hook = await webhooks.add(site.gateway, task, receiver.url, renderer=NOW)
+    other = build(store_url, Clock(site.time))
+
+    def end(tx: Tx) -> None:
+        taken = ledger.take_one(tx, task.id, "other", site.time(), 30.0)
+        assert taken is not None
+        assert ledger.finish(
+            tx,
+            ledger.Held(task.id, taken.run, "other"),
+            State.completed,
+            '{"ok":true,"data":"Done."}',
+            None,
+            (),
+            START,
+        )
+
+    def follow(tx: Tx) -> int:
+        done: Any = Between(tx, lambda: other.store.write_now(end))
+        return changes.follow(done, hook.id, site.time())
+
+    if store_url.startswith("sqlite"):  # there, nobody else writes meanwhile
+        other.store.write_now(end)
+        await site.app.store.write(lambda tx: changes.follow(tx, hook.id, site.time()))
+    else:
+        await site.app.store.write(follow)
+    other.store.close()
+    await (await site.deliverer()).round()
+    last = bodies(receiver)[-1]["task"]
+    assert last["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert last["artifacts"][0]["parts"][0]["text"] == "Done."
 
 
 async def seen_through(site: Site, task: Task, attempts: int) -> None:

@@ -77,7 +77,7 @@ def _words(change: Change) -> str:
     if change.status is State.completed:
         return text_of(task.data)
     if change.status.paused:
-        return str((task.question or {}).get("question", ""))
+        return change.question
     return words_of(task) if change.status.final else ""
 
 

@@ -109,6 +109,8 @@ class Change(NamedTuple):
     status: State
     time: float
     number: int
+    #: What a pause asks. The task itself has it only until it is answered.
+    question: str = ""
 
     @property
     def context_id(self) -> str:
@@ -181,11 +183,16 @@ def follow(tx: Tx, id: str, now: float) -> int:
 def _changes(tx: Tx, webhook: Webhook, task: Task) -> tuple[list[Change], int, State]:
     changes: list[Change] = []
     seen, status = webhook.seen, State(webhook.state)
-    for number, type, time, data in tx.all(SQL.status_events, task=task.id, since=webhook.seen):
-        seen, new = number, _status(type, data)
+    events = tx.all(SQL.status_events, task=task.id, since=webhook.seen)
+    if any(type == "terminal" for _, type, _, _ in events):
+        # It may have ended after it was looked at: what it gave stands in the task alone.
+        task = ledger.find(tx, task.id) or task
+    for number, type, time, data in events:
+        said = loads(data)
+        seen, new = number, _status(type, said)
         if new is not status:
             status = new
-            changes.append(Change(task, status, time, number))
+            changes.append(Change(task, status, time, number, str(said.get("question", ""))))
     if task.state.final and status is not task.state:
         # Its log was forgotten before it was read.
         seen, status = task.latest, task.state
@@ -193,12 +200,12 @@ def _changes(tx: Tx, webhook: Webhook, task: Task) -> tuple[list[Change], int, S
     return changes, seen, status
 
 
-def _status(type: str, data: str) -> State:
+def _status(type: str, said: Mapping[str, Any]) -> State:
     """What an event makes of its task."""
     if type == "terminal":
-        return State(loads(data)["state"])
+        return State(said["state"])
     if type == "clarification":
-        return State(loads(data).get("state", State.input_required))
+        return State(said.get("state", State.input_required))
     return State.running
 
 
