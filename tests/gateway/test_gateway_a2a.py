@@ -543,6 +543,19 @@ def test_a_message_whose_notifications_are_refused_begins_nothing(site: Site, as
     assert rpc(site, "echo", "ListTasks", {}).json()["result"]["tasks"] == []
 
 
+def test_a_token_that_no_header_can_have_is_refused_and_not_kept_for_deliveries_that_fail(site: Site) -> None:
+    task = rpc(site, "echo", "message/send", old("hello")).json()["result"]["id"]
+    for asked in (
+        {"token": "known "},
+        {"token": " known"},
+        {"authentication": {"scheme": "Bearer", "credentials": "secret "}},
+    ):
+        params = {"taskId": task, "url": "http://hooks.test/", **asked}
+        answer = rpc(site, "echo", "CreateTaskPushNotificationConfig", params).json()
+        assert answer["error"]["code"] == -32602, asked
+        assert "header" in answer["error"]["message"]
+
+
 def test_an_address_of_this_machine_is_not_called(site: Site) -> None:
     config = {"taskPushNotificationConfig": {"url": "http://127.0.0.1:1/x"}, "returnImmediately": True}
     said = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}]}

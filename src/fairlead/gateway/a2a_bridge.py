@@ -482,7 +482,7 @@ async def _push(context: ServerCallContext, config: TaskPushNotificationConfig) 
     scheme, credentials = config.authentication.scheme, config.authentication.credentials
     authorization = f"{scheme} {credentials}" if scheme and credentials else ""
     for given in (config.token, authorization):
-        if not (given.isascii() and given.isprintable()) or len(given) > webhooks.LONGEST_TOKEN:
+        if given and not webhooks.sendable(given):
             raise InvalidParamsError(
                 "token and authentication must be of plain characters: they are headers."
             )

@@ -120,10 +120,15 @@ def _token(body: dict[str, Any]) -> str | None:
     token = body.get("token")
     if token is None or token == "":
         return None
-    if not isinstance(token, str) or len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not sendable(token):
         words = f"token must be a text of plain characters, {LONGEST_TOKEN} at most: it is sent in a header."
         raise InvalidBody(words, field="token")
     return token
+
+
+def sendable(value: str) -> bool:
+    """Whether a header may have this value, as it is."""
+    return len(value) <= LONGEST_TOKEN and _TOKEN.fullmatch(value) is not None
 
 
 def _secret(body: dict[str, Any]) -> str | None:
