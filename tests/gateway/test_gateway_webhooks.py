@@ -549,6 +549,30 @@ async def test_no_more_than_five_deliveries_of_one_change_are_made_at_once_in_al
     assert len({got.path for got in receiver.got}) == 12
 
 
+async def test_a_change_that_a_crowd_is_told_of_does_not_hold_up_the_others(site: Site) -> None:
+    """More than are looked at at once, each at a host of its own."""
+    task = await site.task()
+    same = {"task": task.id, "renderer": "openapi", "number": 7, "payload": "{}", "now": START}
+    rows = [
+        {**same, "id": f"d{each:04}", "webhook": f"w{each}", "host": f"h{each}.test"} for each in range(2010)
+    ]
+
+    def crowd(tx: Tx) -> None:
+        tx.many(changes.SQL.add_delivery, rows)
+        for each in rows[: changes.ABREAST]:
+            hook = {"id": each["webhook"], "url": f"http://{each['host']}/", "token": None, "secret": None}
+            changes.register(tx, {**hook, "renderer": "openapi"}, task, START)
+
+    await site.app.store.write(crowd)
+    site.time.now += 1
+    hook = await ended_with_hook(site, "http://other.test/")
+    taken = [
+        await site.app.store.write(lambda tx: changes.take(tx, "a", 64, site.time(), 30.0)) for _ in range(2)
+    ]
+    assert [each.delivery.task for each in taken[0]] == [task.id] * changes.ABREAST
+    assert [each.webhook.id for each in taken[1]] == [hook.id]
+
+
 async def test_a_host_that_is_slow_does_not_hold_up_the_others(site: Site, receiver: Receiver) -> None:
     receiver.go.clear()
     for _ in range(changes.EACH + 3):

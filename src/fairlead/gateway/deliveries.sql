@@ -84,6 +84,12 @@ SELECT id, task, number, host FROM (
             SELECT busy.host FROM webhook_deliveries AS busy WHERE busy.lease IS NOT NULL AND busy.lease >= :now
             GROUP BY busy.host HAVING count(*) >= :each
         )
+        -- So are changes that have all they may have, however many are to be told of one.
+        AND (later.task, coalesce(later.number, -1)) NOT IN (
+            SELECT busy.task, coalesce(busy.number, -1) FROM webhook_deliveries AS busy
+            WHERE busy.lease IS NOT NULL AND busy.lease >= :now
+            GROUP BY busy.task, coalesce(busy.number, -1) HAVING count(*) >= :abreast
+        )
         -- One change after the other, as long as nothing went wrong: what waits for another attempt lets others pass.
         AND NOT EXISTS (
             SELECT 1 FROM webhook_deliveries AS sooner
