@@ -6,7 +6,11 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import itertools
 import json
+import os
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -421,6 +425,42 @@ async def test_a_name_that_has_no_address_yet_may_be_registered(site: Site, rece
     await ended_with_hook(site, f"http://new.test:{receiver.port}/")
     await (await site.deliverer(site.gateway.guard)).round()
     assert len(receiver.got) == 1
+
+
+async def test_names_that_no_name_server_answers_for_hold_up_nothing_but_themselves(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, look = threading.Event(), socket.getaddrinfo
+    loop, full, threads = asyncio.get_running_loop(), asyncio.Event(), itertools.count(1)
+    # As many as wait for everything that has no threads of its own.
+    most = min(32, (os.cpu_count() or 1) + 4)
+
+    def slow(name: Any, *about: Any, **more: Any) -> Any:
+        if not str(name).endswith(".slow.test"):
+            return look(name, *about, **more)
+        if next(threads) == most:
+            loop.call_soon_threadsafe(full.set)
+        answered.wait(PATIENCE)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    async with site.client() as client:
+        place = path(await created(site, client))
+        asked = [
+            asyncio.ensure_future(client.post(place, json={"url": f"http://{number}.slow.test/"}))
+            for number in range(40)
+        ]
+        try:
+            # A secret is sealed on a thread.
+            async with asyncio.timeout(PATIENCE / 2):
+                await full.wait()
+                url = "http://93.184.216.34/"
+                answer = await client.post(place, json={"url": url, "secret": SECRET})
+            assert answer.status_code == 201
+            assert not answered.is_set()
+        finally:
+            answered.set()
+            await asyncio.gather(*asked)
 
 
 async def test_deliveries_are_listed_the_newest_first_without_what_was_sent(

@@ -14,6 +14,8 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +34,8 @@ _OURSELVES: Final = frozenset(
     {"localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"}
 )
 _END: Final = "(SSRF protection)"
+#: Names that are looked up at once.
+_LOOKUPS: Final = 128
 
 #: Gives the addresses of a name, as text.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -152,12 +156,22 @@ async def resolved(name: str, port: int) -> list[str]:
     Raises:
         DnsFailure: it knows none.
     """
-    loop = asyncio.get_running_loop()
+    loop, lookup = asyncio.get_running_loop(), (name, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        found = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        found = await loop.run_in_executor(_lookups(), socket.getaddrinfo, *lookup)
     except (OSError, UnicodeError) as error:
         raise DnsFailure(f"The name {name!r} could not be resolved.", cause=error) from error
     return [str(where[0]) for _, _, _, _, where in found]
+
+
+@cache
+def _lookups() -> ThreadPoolExecutor:
+    """Threads of their own: a lookup goes on for long after nobody waits for it, and others choose the names."""
+    return ThreadPoolExecutor(_LOOKUPS, "fairlead-lookup")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_lookups.cache_clear)
 
 
 def _address(text: str) -> Address:
