@@ -127,6 +127,23 @@ def test_an_upload_address_is_good_for_once(shed: Shed) -> None:
     assert httpx.get(made.download_url).content == b"first"
 
 
+def test_an_upload_is_taken_though_the_store_does_its_writes_again(
+    shed: Shed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a lost connection, when nobody knows whether the first was committed."""
+    write = shed.app.store.write
+
+    async def twice(work: Any) -> Any:
+        await write(work)
+        return await write(work)
+
+    monkeypatch.setattr(shed.app.store, "write", twice)
+    made = shed.presigned()
+    assert shed.put(made.upload_url, b"mine").status_code == 200
+    assert shed.put(made.upload_url, b"another").status_code == 409
+    assert httpx.get(made.download_url).content == b"mine"
+
+
 def test_of_many_uploads_at_once_one_is_taken(shed: Shed) -> None:
     made = shed.presigned()
     answers: list[tuple[int, bytes]] = []

@@ -543,6 +543,30 @@ async def test_only_what_failed_is_delivered_again_as_a_delivery_of_its_own(
         assert len(await site.rows(hook)) == 4
 
 
+async def test_what_is_delivered_again_is_one_delivery_though_the_store_does_its_writes_again(
+    site: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a lost connection, when nobody knows whether the first was committed."""
+    receiver.answer = lambda got: reply(500)
+    async with site.client() as client:
+        task = await created(site, client)
+        hook = (await client.post(path(task), json={"url": receiver.url})).json()["data"]["webhook_id"]
+        await client.post(f"/api/v1/agents/echo/tasks/{task}/cancel")
+        await (await site.deliverer()).round()
+        (row,) = await site.rows(hook)
+        write = site.app.store.write
+
+        async def twice(work: Any) -> Any:
+            await write(work)
+            return await write(work)
+
+        monkeypatch.setattr(site.app.store, "write", twice)
+        answer = await client.post(path(task, f"/{hook}/deliveries/{row['delivery_id']}/redeliver"))
+    assert answer.status_code == 202
+    told = answer.json()["data"]["delivery_id"]
+    assert [each["delivery_id"] for each in await site.rows(hook)] == [told, row["delivery_id"]]
+
+
 async def test_after_a_deletion_nothing_is_sent(site: Site, receiver: Receiver) -> None:
     async with site.client() as client:
         task = await created(site, client)

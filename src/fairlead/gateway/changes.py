@@ -217,9 +217,8 @@ def _add(tx: Tx, webhook: Webhook, change: Change, now: float) -> None:
     tx.tell(DUE)
 
 
-def again(tx: Tx, delivery: Delivery, now: float) -> Delivery:
-    """Have the same sent once more, as a delivery of its own."""
-    new = random_id()
+def again(tx: Tx, delivery: Delivery, new: str, now: float) -> Delivery:
+    """Have the same sent once more, as a delivery of its own with this id."""
     same = {name: getattr(delivery, name) for name in ("webhook", "task", "renderer", "host", "payload")}
     tx.run(SQL.add_delivery, **same, id=new, number=None, now=now)
     tx.tell(DUE)

@@ -45,7 +45,7 @@ UPDATE task_webhooks SET seen = :seen, state = :state, run = :run, open = :open 
 INSERT INTO webhook_deliveries (
     id, webhook, task, number, renderer, host, payload, status, attempts, response, due, waiting, created
 ) VALUES (:id, :webhook, :task, :number, :renderer, :host, :payload, 'pending', 0, 0, :now, 1, :now)
-ON CONFLICT (webhook, number) DO NOTHING
+ON CONFLICT DO NOTHING
 
 -- deliveries_of
 SELECT

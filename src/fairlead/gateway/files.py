@@ -149,9 +149,19 @@ class Files:
             PayloadTooLarge: it is longer than files may be.
             Disconnected: the client went away; another may try again.
         """
-        claimed = self._clock()
-        stale = claimed - 2 * _LONGEST_UPLOAD
-        if not await self._store.write(lambda tx: tx.run(SQL.claim, id=file.id, now=claimed, stale=stale)):
+        claimed, ours = self._clock(), False
+
+        def claim(tx: Tx) -> bool:
+            # It may be done again after a connection was lost, when the claim that is there is ours.
+            nonlocal ours
+            row = tx.one(SQL.get, id=file.id)
+            ours = ours and row is not None and File(*row).claimed == claimed
+            ours = ours or bool(
+                tx.run(SQL.claim, id=file.id, now=claimed, stale=claimed - 2 * _LONGEST_UPLOAD)
+            )
+            return ours
+
+        if not await self._store.write(claim):
             raise Conflict(
                 "The file was uploaded already, or is being uploaded: this address is good for once."
             )

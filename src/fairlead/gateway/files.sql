@@ -1,6 +1,6 @@
 -- add
 INSERT INTO gateway_files (id, owner, filename, content_type, secret, created)
-VALUES (:id, :owner, :filename, :content_type, :secret, :created)
+VALUES (:id, :owner, :filename, :content_type, :secret, :created) ON CONFLICT DO NOTHING
 
 -- get
 SELECT id, owner, filename, content_type, secret, created, claimed, artifact, size, sha256
@@ -15,7 +15,7 @@ UPDATE gateway_files SET claimed = NULL WHERE id = :id AND claimed = :claimed AN
 
 -- complete
 UPDATE gateway_files SET artifact = :artifact, size = :size, sha256 = :sha256
-WHERE id = :id AND claimed = :claimed AND artifact IS NULL
+WHERE id = :id AND claimed = :claimed AND (artifact IS NULL OR artifact = :artifact)
 
 -- prune
 DELETE FROM gateway_files WHERE id IN (

@@ -179,7 +179,7 @@ async def list_webhook_deliveries(call: Call) -> Answer:
 async def redeliver_webhook(call: Call) -> Answer:
     task = await task_of(call)
     id, which = call.id("webhookId"), call.id("deliveryId")
-    app = call.gateway.app
+    app, new = call.gateway.app, random_id()
 
     def work(tx: Tx) -> Delivery:
         webhook = _webhook(tx, task, id)
@@ -191,10 +191,10 @@ async def redeliver_webhook(call: Call) -> Answer:
             raise Conflict(
                 f"The delivery is {delivery.status}. Only one that is failed or dead_letter is made again."
             )
-        return changes.again(tx, delivery, app.wall())
+        return changes.again(tx, delivery, new, app.wall())
 
-    new = await app.store.write(work)
-    return Answer(new.to_dict(), 202)
+    made = await app.store.write(work)
+    return Answer(made.to_dict(), 202)
 
 
 def _webhook(tx: Tx, task: Task, id: str) -> Webhook:
