@@ -197,6 +197,19 @@ def test_a_response_goes_on_from_the_one_before_and_may_be_gone_on_from_twice(si
     assert responses.retrieve(third.id).output_text == "one | two | three"
 
 
+def test_instructions_are_those_of_one_response_and_not_of_the_ones_that_follow(site: Site) -> None:
+    responses = client(site).responses
+    first = responses.create(model="memory", input="one", instructions="Be kind.")
+    second = responses.create(
+        model="memory", input="two", instructions="Be brief.", previous_response_id=first.id
+    )
+    third = responses.create(model="memory", input="three", previous_response_id=second.id)
+    assert "Be kind." in first.output_text
+    assert "Be kind." not in second.output_text
+    assert "Be brief." in second.output_text
+    assert third.output_text == "one | two | three"
+
+
 def test_a_question_is_answered_by_the_response_that_follows(site: Site) -> None:
     responses = client(site).responses
     asked = responses.create(model="asker", input="go")

@@ -155,12 +155,22 @@ def _after(turn: Turn, entry: Entry) -> Turn:
         # It was one of a conversation, which is kept elsewhere.
         return turn._replace(context_id=record["context_id"], continued=True)
     if "said" in record:
-        known = tuple(read(each) for each in record["said"])
+        told = record.get("about", {}).get("instructions")
+        known = _uninstructed(tuple(read(each) for each in record["said"]), told)
     else:
         known = (Message("user", record["message"]),)
         if record["state"] == State.completed:
             known = (*known, Message("assistant", record["text"]))
     return turn._replace(history=(*known, *turn.history), state=record.get("kept", {}))
+
+
+def _uninstructed(known: tuple[Message, ...], instructions: str | None) -> tuple[Message, ...]:
+    """What was said up to a response, without the instructions that it had: each has its own."""
+    if instructions is None:
+        return known
+    told = instructed(instructions)
+    at = max((at for at, each in enumerate(known) if (each.role, each.content) == ("user", told)), default=-1)
+    return known if at < 0 else (*known[:at], *known[at + 1 :])
 
 
 async def _left(call: Call, id: str, agent: GatewayAgent | None = None) -> Entry:
