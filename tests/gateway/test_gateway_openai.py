@@ -171,6 +171,29 @@ def test_what_an_agent_does_not_do_is_refused_with_the_parameter(
     assert error["type"] in ("invalid_request_error", "validation_error")
 
 
+def test_a_refusal_says_nothing_of_what_was_sent(site: Site) -> None:
+    canary = "canary-7"
+    content = [{"type": canary, "text": "x"}]
+    for path, body in (
+        ("/chat/completions", {"messages": [{"role": "user", "content": content}]}),
+        ("/chat/completions", {"messages": [{"role": "user", "content": [{"type": {canary: 1}}]}]}),
+        ("/responses", {"input": "x", "previous_response_id": canary}),
+    ):
+        answer = posted(site, {"model": "echo", **body}, path)
+        assert answer.status_code in (400, 404)
+        assert canary not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("given", "param"), [({}, "conversation.id"), ({"id": ""}, "conversation.id"), ("", "conversation")]
+)
+def test_a_conversation_without_an_id_is_refused_and_not_begun_anew(
+    site: Site, given: Any, param: str
+) -> None:
+    answer = posted(site, {"model": "echo", "input": "x", "conversation": given}, "/responses")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
 def test_a_reader_who_leaves_stops_the_agent(site: Site) -> None:
     with ask(site, "slow", "leave", stream=True) as stream:
         next(iter(stream))

@@ -193,15 +193,15 @@ async def _left(call: Call, id: str, agent: GatewayAgent | None = None) -> Entry
                     raise InvalidParam("The response is another agent's.", field="previous_response_id")
                 await gateway.agents.usable(found.agent, call.caller)
                 return found
-    raise AgentNotFound(
-        f"There is no response {id!r}.", field=None if agent is None else "previous_response_id"
-    )
+    raise AgentNotFound("There is no such response.", field=None if agent is None else "previous_response_id")
 
 
 def _name(body: Mapping[str, Any], name: str) -> str | None:
     given = body.get(name)
-    if given is None:
-        return None
+    return None if given is None else _checked(given, name)
+
+
+def _checked(given: Any, name: str) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= 128 or not given.isprintable():
         raise InvalidBody(f"{name} must be a text of 1 to 128 characters.", field=name)
     return given
@@ -209,7 +209,11 @@ def _name(body: Mapping[str, Any], name: str) -> str | None:
 
 def _conversation(body: dict[str, Any]) -> str | None:
     given = body.get("conversation")
-    return _name(given if isinstance(given, dict) else {"id": given}, "id")
+    return (
+        _checked(given.get("id"), "conversation.id")
+        if isinstance(given, dict)
+        else _name(body, "conversation")
+    )
 
 
 async def _frames(gateway: Gateway, asked: _Asked) -> AsyncIterator[bytes]:

@@ -141,7 +141,7 @@ def _part(part: Any, field: str) -> str:
     text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
     if kind not in (*_TEXTS, "refusal"):
         words = "Send text; files go through /api/v1/files."
-        raise InvalidParam(f"{field} is of the type {kind}, which is not taken here. {words}", field=field)
+        raise InvalidParam(f"{field} is of a type that is not taken here. {words}", field=field)
     if not isinstance(text, str):
         raise InvalidBody(f"{field}.text must be a text.", field=field)
     return text
