@@ -174,6 +174,43 @@ def test_a_stream_ends_at_once_when_its_key_is_revoked_and_others_go_on(app: App
             ended(others)
 
 
+def test_an_agents_answer_ends_in_order_when_the_key_that_it_is_for_is_revoked(
+    app: App, tmp_path: Path
+) -> None:
+    """Whichever address it was asked at; the agent is stopped."""
+    said = {"messages": [{"role": "user", "content": "chat"}], "stream": True}
+    asked: list[tuple[str, str, dict[str, Any], str]] = [
+        ("invoke", "/api/v1/agents/slow/invoke", {"message": "invoke"}, '"type":"done"'),
+        ("chat", "/v1/chat/completions", {"model": "slow", **said}, "data: [DONE]"),
+        (
+            "respond",
+            "/v1/responses",
+            {"model": "slow", "input": "respond", "stream": True},
+            "response.failed",
+        ),
+    ]
+    with serving(app.http(gateway={"heartbeat": 3600.0})) as url:
+        here = Here(url, app, tmp_path)
+        token, key = here.issue()
+
+        def read(path: str, body: dict[str, Any]) -> list[str]:
+            headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+            with httpx.stream("POST", url + path, json=body, headers=headers, timeout=PATIENCE) as answer:
+                assert answer.status_code == 200
+                return [line for line in answer.iter_lines() if line]
+
+        with ThreadPoolExecutor() as pool:
+            reading = [pool.submit(read, path, body) for _, path, body, _ in asked]
+            for word, *_ in asked:
+                here.site.seen(f"begun-{word}")
+            here.keys.revoke_now(key.id)
+            for each, (word, _, _, end) in zip(reading, asked, strict=True):
+                lines = each.result(PATIENCE)
+                assert end in lines[-1], word
+                assert '"code":"forbidden"' in "".join(lines), word
+                here.site.seen(f"stopped-{word}")
+
+
 def test_a_stream_ends_when_its_key_expires(store_url: str, tmp_path: Path) -> None:
     clock = FixedClock()
     app = build(store_url, tmp_path, clock=clock)

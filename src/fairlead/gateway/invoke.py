@@ -77,7 +77,7 @@ async def _frames(
             for told in _repeated(again):
                 yield told
             return
-        taken = turns.to_its_end(gateway, recorder.recorded(gateway, turn))
+        taken = turns.to_its_end(gateway, turn.caller, recorder.recorded(gateway, turn))
         async with aclosing(taken) as said:  # type: ignore[type-var]
             async for each in said:
                 if isinstance(each, Said):

@@ -39,16 +39,23 @@ class KeyWatch:
         self._bell: Bell | None = None
 
     @contextmanager
-    def over(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
-        """While something of a caller is open. `end` is called, on the event loop, when the key is good no longer."""
+    def over(self, caller: Caller, end: Callable[[], None], pause: float = 0.0) -> Iterator[None]:
+        """While something of a caller is open. `end` is called, on the event loop, when the key is good no longer.
+
+        What is over within `pause` seconds is not looked after.
+        """
         key = caller.key
         if not key:
             yield
             return
-        self._begin(caller, end)
+        begun = asyncio.get_running_loop().call_later(pause, self._begin, caller, end) if pause else None
+        if begun is None:
+            self._begin(caller, end)
         try:
             yield
         finally:
+            if begun is not None:
+                begun.cancel()
             ends = self._open.get(key, set())
             ends.discard(end)
             if not ends:

@@ -95,7 +95,7 @@ async def pieces(gateway: Gateway, turn: Turn, *, leaving: bool = True) -> Async
     """
     heard = False
     taken = recorder.recorded(gateway, turn) if leaving else turns.run(gateway, turn)
-    async with aclosing(turns.to_its_end(gateway, taken)) as events:  # type: ignore[type-var]
+    async with aclosing(turns.to_its_end(gateway, turn.caller, taken)) as events:  # type: ignore[type-var]
         async for each in events:
             if isinstance(each, Ended) and each.failure is None and (not heard or each.question is not None):
                 # An answer that is no text, or a question, comes whole.

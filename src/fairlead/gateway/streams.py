@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final
 
 from fairlead.gateway.call import Caller
@@ -19,6 +19,8 @@ from fairlead.surfaces.http.asgi import Message, Send
 #: What tells proxies and clients that the stream is alive. Readers skip it. No empty line ends it: some readers
 #: take that for the end of an event that has nothing in it.
 BEAT: Final = b": ping\n"
+#: Seconds in which the answer of an agent may be over: a key is not looked at for one that is.
+_SHORT: Final = 0.5
 
 
 class Streams:
@@ -45,6 +47,10 @@ class Streams:
         if closing:
             for task in tuple(self._waiting):
                 task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def watched(self, caller: Caller, end: Callable[[], None]) -> AbstractContextManager[None]:
+        """For a stream that is kept in another way: `end` is called when its caller's key is good no longer."""
+        return nullcontext() if self._watch is None else self._watch.over(caller, end, _SHORT)
 
     async def kept(
         self, frames: AsyncIterator[bytes], last: bytes, caller: Caller | None = None

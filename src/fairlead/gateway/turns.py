@@ -199,16 +199,32 @@ def stopping() -> Failure:
     return AgentServiceUnavailable(words, details={"reason": "server_stopping"}, retryable=False)
 
 
-async def to_its_end(gateway: Gateway, taken: AsyncIterator[Said | Ended]) -> AsyncIterator[Said | Ended]:
+async def to_its_end(
+    gateway: Gateway, caller: Caller, taken: AsyncIterator[Said | Ended]
+) -> AsyncIterator[Said | Ended]:
     """A turn. Whatever happens is told as its end: who reads a stream has no other way to hear of it."""
+    reading, refused = asyncio.current_task(), False
+    assert reading is not None
+
+    def refuse() -> None:
+        nonlocal refused
+        refused = reading.cancel()
+
     try:
-        async with aclosing(taken) as said:  # type: ignore[type-var]
-            async for each in said:
-                yield each
+        with gateway.streams.watched(caller, refuse):
+            async with aclosing(taken) as said:  # type: ignore[type-var]
+                async for each in said:
+                    yield each
     except asyncio.CancelledError:
-        if not gateway.draining:
+        if refused:
+            reading.uncancel()
+            yield Ended(
+                failure=Forbidden("The key of this call is good no longer, and the call has been ended.")
+            )
+        elif gateway.draining:
+            yield Ended(failure=stopping())
+        else:
             raise
-        yield Ended(failure=stopping())
     except Failure as failure:
         yield Ended(failure=for_callers(failure, gateway.app.redactor))
     except Exception as exc:
