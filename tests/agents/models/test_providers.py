@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairlead import App
-from fairlead.agents import Agent
+from fairlead.agents import Agent, Limits, Policy
 from fairlead.agents.models import (
     Delta,
     Image,
@@ -33,7 +33,7 @@ from fairlead.agents.models import (
 )
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
-from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed, event
+from model_servers import SPEECHES, AnthropicSpeech, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed, event
 from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
@@ -499,6 +499,31 @@ async def test_whether_tools_are_called_is_told(speech: Any, choice: str) -> Non
     body = server.asked[0].body
     sent = body["toolConfig"]["functionCallingConfig"] if speech.kind == "google" else body["tool_choice"]
     assert sent == CHOICES[speech.kind, choice]
+
+
+async def test_a_conversation_with_calls_is_sent_without_tools_in_a_form_that_the_provider_takes(
+    speech: Any,
+) -> None:
+    app = App("sums")
+
+    @app.action
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    calling = Answer(speech.whole(Said(calls=(("c1", "add", {"a": 1}),), stop="tool_calls")))
+    summary = Answer(speech.whole(Said("One sum is done.")))
+    async with talking(speech, calling, summary) as (model, server):
+        policy = Policy(limits=Limits(iterations=1), wrap_up=True)
+        app.add(Agent("clerk", model=model, tools=[add], policy=policy))
+        result = await app.invoke("clerk", {"prompt": "Add."})
+    assert result.meta["agent"]["exit"] == "iteration_cap"
+    body = server.asked[1].body
+    if speech.kind == "anthropic":
+        # It refuses a request with `tool_use` that has no tools.
+        assert ([each["name"] for each in body["tools"]], body["tool_choice"]) == (["add"], {"type": "none"})
+    else:
+        assert "tools" not in body
 
 
 async def test_settings_and_the_form_of_the_output_are_told(speech: Any) -> None:
