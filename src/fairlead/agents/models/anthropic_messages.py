@@ -21,7 +21,17 @@ from fairlead.agents.models.faults import (
 )
 from fairlead.agents.models.forms import anthropic_form, told
 from fairlead.agents.models.keys import Key
-from fairlead.agents.models.model import Delta, Image, Message, Reply, Request, Stop, ToolCall, ToolSpec, Usage
+from fairlead.agents.models.model import (
+    Delta,
+    Image,
+    Message,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from fairlead.agents.models.openai_chat import library_fault
 from fairlead.agents.models.remote import CONNECT, Reader, RemoteModel
 from fairlead.agents.models.retrying import Fault
