@@ -29,7 +29,7 @@ from fairlead.runtime.identity import caller_of
 from fairlead.runtime.supervision import heard
 from fairlead.store import Store, Tx
 from fairlead.store.store import writable
-from fairlead.tasks import ledger
+from fairlead.tasks import ledger, options
 from fairlead.tasks.bus import LOOK, PRESENCE, Bus, Presence, Source, open_bus
 from fairlead.tasks.ledger import Fenced, Held, Said
 from fairlead.tasks.records import Task, whose
@@ -86,6 +86,14 @@ class Worker:
         look: float = LOOK,
         heard: Heard | None = None,
     ) -> None:
+        options.whole("concurrency", concurrency, 1)
+        # With a lease of no time, everything that is run would be given to others, too.
+        for field, given, least in (
+            ("lease", lease, 0.01),
+            ("look", look, 0.01),
+            ("retention", retention, 0),
+        ):
+            options.seconds(field, given, least)
         self.app = app
         self.queue = queue or app.name
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
