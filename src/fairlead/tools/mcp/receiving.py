@@ -6,35 +6,20 @@ that is none is taken out of its list. An answer that is none ends its request, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-from fairlead._json import loads
+from fairlead._json import loads, whole_characters
 
-#: An escape in JSON: of a whole character in two halves; of a half (group 1); any other.
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
 #: Bytes of a line of HTTP that are held until its end; a longer one, and what follows it, is passed on as it is.
 _LONGEST: Final = 16 * 2**20
 #: Gives a list of tools without those that are none.
 Sift = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def whole_characters(text: bytes) -> bytes:
-    """JSON as UTF-8 that has no half characters in it."""
-    if not text.isascii():
-        text = text.decode(errors="replace").encode()
-    if b"\\ud" not in text and b"\\uD" not in text:
-        return text
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
-
-
 def mended(stream: Any) -> Any:
-    """The same for a body of HTTP, as it comes. No JSON that comes as an event has a line break in it."""
+    """A body of HTTP without half characters, as it comes. No JSON that comes as an event has a line break in it."""
     import httpx2
 
     class Mended(httpx2.AsyncByteStream):
