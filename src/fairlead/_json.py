@@ -5,6 +5,7 @@ It knows nothing of what the JSON means. Every other module that reads or writes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,11 @@ Default = Callable[[Any], Any]
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _BEYOND_64_BITS = b"0" * 19
 _PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+#: An escape in JSON: of a whole character in two halves; of a half (group 1); any other.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _LARGEST = 1.7976931348623157e308
 #: Levels of lists and objects in what others send: more than any input needs, and fewer than make code that walks
 #: it fail.
@@ -70,6 +76,15 @@ def loads(data: str | bytes | bytearray | memoryview) -> Any:
     if raw.translate(_ZEROS).find(_BEYOND_64_BITS) >= 0:
         return _load_exactly(raw)
     return orjson.loads(raw)
+
+
+def whole_characters(text: bytes) -> bytes:
+    """JSON as UTF-8 that has no half characters in it."""
+    if not text.isascii():
+        text = text.decode(errors="replace").encode()
+    if b"\\ud" not in text and b"\\uD" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
 
 
 def is_deep(value: Any, raw: bytes) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -111,6 +112,17 @@ def port() -> Iterator[int]:
         await asyncio.to_thread(HELD.wait, PATIENCE)
 
     @app.action
+    async def large() -> str:
+        """Give much."""
+        return "x" * _LARGE
+
+    @app.action
+    async def pour() -> AsyncIterator[str]:
+        """Give more and more."""
+        while True:
+            yield "x" * 10_000
+
+    @app.action
     async def who(ctx: Context) -> Any:
         """Say who calls."""
         return ctx.user
@@ -144,6 +156,8 @@ def raw(port: int, *parts: bytes) -> bytes:
 
 
 _FLOOD = 50_000_000
+#: More than the system keeps of an answer that nobody reads.
+_LARGE = 20_000_000
 HEAD = b"POST /fairlead/actions/add/invoke HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 BODY = b'{"input":{"a":1}}'
 
@@ -292,6 +306,37 @@ def test_a_call_that_takes_long_is_not_hung_up_on(port: int, monkeypatch: pytest
         finally:
             HELD.set()
         assert b"200 OK" in call.recv(65536)
+
+
+def asking(port: int, path: str) -> socket.socket:
+    """A connection that has asked, and that the system reads little on by itself."""
+    connection = socket.socket()
+    connection.settimeout(PATIENCE)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.connect(("127.0.0.1", port))
+    head = HEAD.replace(b"/add/invoke", b"/" + path.encode())
+    connection.sendall(head + b"connection: close\r\ncontent-length: 2\r\n\r\n{}")
+    return connection
+
+
+@pytest.mark.parametrize("path", ["large/invoke", "pour/stream"])
+def test_whoever_does_not_read_an_answer_does_not_stay(
+    port: int, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(protocol, "PATIENCE", 0.1)
+    with asking(port, path) as connection:
+        watch = select.poll()
+        watch.register(connection, 0)
+        assert watch.poll(PATIENCE * 1_000)
+
+
+def test_whoever_reads_on_gets_all_of_an_answer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "PATIENCE", 0.1)
+    read = 0
+    with asking(port, "large/invoke") as connection:
+        while piece := connection.recv(65_536):
+            read += len(piece)
+    assert read > _LARGE
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -491,6 +491,15 @@ async def test_a_plugins_answer_is_sent_with_what_the_host_adds(library: Path, t
     assert (bare.status, bare.body) == (204, b"")
 
 
+@pytest.mark.parametrize("status", [204, 304])
+async def test_an_answer_without_a_body_says_no_length(library: Path, tmp_path: Path, status: int) -> None:
+    """RFC 9110, 8.6."""
+    async with site(library, tmp_path) as (served, bridge):
+        told = await raw(served, bridge.agent(), {"status": status})
+    assert told.status == status
+    assert "content-length" not in told.headers
+
+
 async def test_a_body_in_base64_is_sent_as_bytes(library: Path, tmp_path: Path) -> None:
     async with site(library, tmp_path) as (served, bridge):
         good = await raw(served, bridge.agent(), {"status": 200, "body": "/wA=", "body_encoding": "base64"})

@@ -715,6 +715,51 @@ def test_several_in_one_program_each_have_their_own_modules(write: Write, tmp_pa
         assert [a.tool("word"), b.tool("word")] == ["one", "two"]
 
 
+def test_several_that_are_loaded_at_once_each_have_their_own_modules(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting: Any = type(sys)("meeting")
+    meeting.first, meeting.second, meeting.done = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setitem(sys.modules, "meeting", meeting)
+    said = """
+        @plugin.tool
+        def word():
+            "Say a word."
+            return named_alike.WORD
+        """
+    begins = """
+        import meeting
+        meeting.first.set()
+        meeting.second.wait(0.2)
+        import named_alike
+        meeting.done.set()
+        """
+    first = write(begins + said)
+    second = tmp_path / "second"
+    second.mkdir()
+    begins = """
+        import meeting
+        meeting.second.set()
+        meeting.done.wait(5)
+        import named_alike
+        """
+    (second / "plugin.py").write_text(HEAD.replace("test.py", "test.two") + textwrap.dedent(begins + said))
+    for folder, word in ((first, "one"), (second, "two")):
+        (folder / "named_alike.py").write_text(f"WORD = {word!r}")
+    told: list[str] = []
+
+    def load() -> None:
+        with open_plugin(first, in_process=True) as plugin:
+            told.append(plugin.tool("word"))
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    assert meeting.first.wait(5)
+    with open_plugin(second, in_process=True) as plugin:
+        thread.join()
+        assert [*told, plugin.tool("word")] == ["one", "two"]
+
+
 def test_several_in_one_program_each_have_their_own_host(write: Write, tmp_path: Path) -> None:
     first = write(EVERYTHING)
     second = tmp_path / "second"

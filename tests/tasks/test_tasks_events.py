@@ -70,6 +70,35 @@ async def test_what_a_task_tells_of_itself_is_shown_as_the_app_shows_it(
     assert said["output"] == {"text": "with customer_code=[REDACTED], done"}
 
 
+async def test_what_a_task_asks_is_shown_as_the_app_shows_it_and_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    app = App("asker", redact={"keys": ["customer_code"]})
+
+    @app.action(side_effects="write")
+    async def ask(ctx: Context) -> str:
+        """Ask about a file."""
+        assert ctx.task is not None
+        name = b"caf\xe9".decode(errors="surrogateescape")
+        about = {"customer_code": "CANARY", "pages": 1}
+        told: str = ctx.task.ask(f"Send {name} with password=CANARY?", ["yes", "key=CANARY"], details=about)
+        return told
+
+    task = await app.tasks.submit("ask")
+    async with app.tasks.worker():
+        await app.tasks.wait(task.id)
+        [listed], _ = await app.tasks.list()
+        # What can be answered is as it is.
+        await app.tasks.answer(task.id, "key=CANARY")
+        done = await app.tasks.wait(task.id)
+    app.store.close()
+    assert listed.question is not None
+    assert "CANARY" not in listed.question["question"]
+    assert listed.question["details"] == {"customer_code": "[REDACTED]", "pages": 1}
+    assert done.state is State.completed
+
+
 async def test_a_log_is_read_from_any_offset_and_to_its_present_end(
     tasks: Tasks, worker: StartWorker
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -567,6 +568,103 @@ async def test_a_retry_by_a_program_that_has_no_such_action_keeps_what_was_seale
     async with tasks.worker():
         (done,) = await ended(tasks, again)
     assert done.state is State.completed
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("delay", "1"),
+        ("deadline", "5"),
+        ("title", 5),
+        ("metadata", "none"),
+        ("parent", 5),
+        ("slot", 5),
+        ("key", 4711),
+        ("request", "text"),
+        ("rate", ("k", 5)),
+        ("rate", Rate("k", "5")),  # type: ignore[arg-type]
+        ("retry", [1]),
+        ("retry", TaskRetry(kinds=5)),  # type: ignore[arg-type]
+        ("retry", TaskRetry(kinds="busy")),
+    ],
+)
+async def test_an_argument_of_a_wrong_type_is_refused_by_its_name(
+    tasks: Tasks, field: str, given: Any
+) -> None:
+    refused = await refusal(tasks, "echo", **{field: given})
+    assert (refused.kind, refused.field) == (Kind.invalid_input, field)
+    assert await tasks.counts() == {}
+
+
+async def test_what_is_asked_of_a_list_a_cancel_or_a_log_is_refused_by_its_name(tasks: Tasks) -> None:
+    task = await tasks.submit("echo")
+    asked: list[tuple[str, Callable[[], Any]]] = [
+        ("limit", lambda: tasks.list(limit=2.5)),  # type: ignore[arg-type]
+        ("limit", lambda: tasks.find("", limit="5")),  # type: ignore[arg-type]
+        ("before", lambda: tasks.list(before=5)),  # type: ignore[arg-type]
+        ("reason", lambda: tasks.cancel(task.id, reason=5)),  # type: ignore[arg-type]
+        ("timeout", lambda: tasks.wait(task.id, "5")),  # type: ignore[arg-type]
+        ("since", lambda: anext(tasks.events(task.id, 2**70))),
+    ]
+    for field, ask in asked:
+        with pytest.raises(Failure) as refused:
+            await ask()
+        assert (refused.value.kind, refused.value.field) == (Kind.invalid_input, field)
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"lease": 0}, {"lease": "x"}, {"look": 0}])
+def test_a_worker_that_would_take_nothing_or_keep_nothing_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(Failure) as refused:
+        vault().tasks.worker(**options)
+    assert refused.value.field in options
+
+
+async def test_a_sealed_task_is_left_to_a_worker_that_has_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    monkeypatch.setattr("fairlead.tasks.worker._LONGEST_PAUSE", 0.05)
+    begun, free = asyncio.Event(), asyncio.Event()
+    app = vault()
+
+    @app.action
+    async def block() -> None:
+        """Keep a worker busy."""
+        begun.set()
+        await free.wait()
+
+    tasks: Tasks = app.tasks
+    async with tasks.worker(concurrency=1):
+        blocking = await tasks.submit("block")
+        await begun.wait()
+        sealed = await tasks.submit("log_in", {"name": "ann", "password": "CANARY-4711"})
+        monkeypatch.setenv("FAIRLEAD_SECRET_KEY", base64.b64encode(bytes(32)).decode())
+        async with vault().tasks.worker():
+            async for event in tasks.events(sealed.id):
+                if event.type == "log":
+                    break
+        monkeypatch.delenv("FAIRLEAD_SECRET_KEY")
+        free.set()
+        done, _ = await ended(tasks, sealed, blocking)
+    assert (event.data["level"], done.state, done.attempt) == ("warn", State.completed, 1)
+
+
+async def test_a_sealed_task_that_nobody_has_the_key_for_ends_by_saying_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path))
+    tasks: Tasks = vault().tasks
+    sealed = await tasks.submit("log_in", {"name": "ann", "password": "CANARY-4711"})
+    with monkeypatch.context() as other:
+        other.setenv("FAIRLEAD_SECRET_KEY", base64.b64encode(bytes(32)).decode())
+        async with vault().tasks.worker():
+            (done,) = await ended(tasks, sealed)
+    assert done.state is State.failed
+    assert "key" in (done.reason or "")
+    # It can be tried again where the key is.
+    again = await tasks.retry(sealed.id)
+    async with tasks.worker():
+        assert (await ended(tasks, again))[0].state is State.completed
 
 
 async def test_callers_that_differ_only_in_a_secret_do_not_get_each_others_results(

@@ -1,9 +1,10 @@
-"""An MCP server that does what servers should not, over stdio. It is written by hand: no library would do this."""
+"""An MCP server that does what servers should not. It is written by hand: no library would do this."""
 
 from __future__ import annotations
 
 import json
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 OPEN: dict[str, Any] = {"type": "object", "properties": {}}
@@ -24,6 +25,13 @@ if "twice" in sys.argv:
     TOOLS = [{"name": "twin", "description": words, "inputSchema": OPEN} for words in ("One.", "Another.")]
 if "misshapen" in sys.argv:
     TOOLS = [{"name": "misshapen", "inputSchema": {"type": "string"}}]
+if "spoiled" in sys.argv:
+    TOOLS = [
+        {"name": "good", "inputSchema": OPEN},
+        {"name": "bad", "inputSchema": "none"},
+        {"inputSchema": OPEN},
+        *({"name": name, "inputSchema": OPEN} for name in ("cut", "latin", "mute")),
+    ]
 if "restless" in sys.argv:
     TOOLS = [{"name": "stir", "inputSchema": OPEN}, {"name": "count", "inputSchema": OPEN}]
 if "loud" in sys.argv:
@@ -41,6 +49,9 @@ RESULTS: dict[str, Any] = {
     "lie": {"content": [], "structuredContent": {"fiction": 1}},
     "links": {"content": LINKS},
     "babble": {"content": "not a list"},
+    "cut": {"content": [{"type": "text", "text": "\\ud83d \ud83d\ude00 \ud83d"}]},
+    "latin": {"content": [{"type": "text", "text": "caf\xe9"}]},
+    "mute": "",
 }
 
 
@@ -74,8 +85,37 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"code": -32601, "message": "no such method"}}
 
 
+def reply(asked: dict[str, Any]) -> bytes:
+    told = {"jsonrpc": "2.0", "id": asked["id"], **answer(asked["method"], asked.get("params") or {})}
+    return json.dumps(told).encode().replace(rb"caf\u00e9", b"caf\xe9")
+
+
+class Odd(BaseHTTPRequestHandler):
+    """The same over HTTP; what a tool gives comes as an event, in two pieces."""
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        said = reply(asked) if "id" in asked else b""
+        event = asked["method"] == "tools/call"
+        self.send_response(200 if said else 202)
+        self.send_header("Content-Type", "text/event-stream" if event else "application/json")
+        self.end_headers()
+        said = b"event: message\ndata: " + said + b"\n\n" if event else said
+        at = said.find(b"\\ud83d") + 3
+        for piece in (said[:at], said[at:]):
+            self.wfile.write(piece)
+            self.wfile.flush()
+
+
+if "http" in sys.argv:
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+    print(f"http://127.0.0.1:{web.server_port}/", flush=True)
+    web.serve_forever()
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" in asked:
-        reply = {"jsonrpc": "2.0", "id": asked["id"], **answer(asked["method"], asked.get("params") or {})}
-        print(json.dumps(reply), flush=True)
+        sys.stdout.buffer.write(reply(asked) + b"\n")
+        sys.stdout.buffer.flush()

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -361,6 +361,53 @@ async def test_a_list_of_tools_that_is_none_is_told_as_the_servers_fault() -> No
     await server.close()
     assert raised.value.kind is Kind.invalid_output
     assert "string" not in raised.value.message
+
+
+@asynccontextmanager
+async def spoiled(transport: str) -> AsyncIterator[McpServer]:
+    """A server of whose tools and answers some cannot be read."""
+    with ExitStack() as stack:
+        where: Any = {"command": [*ODD, "spoiled"]}
+        if transport == "http":
+            url, process = stack.enter_context(serving(*ODD, "spoiled", "http"))
+            stack.callback(process.kill)
+            where = {"url": url}
+        server = McpServer("odd", **where, mode="legacy", timeout=PATIENCE)
+        try:
+            yield server
+        finally:
+            await server.close()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_tool_that_is_none_costs_no_other_and_the_log_has_which_it_is(
+    transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with spoiled(transport) as server:
+        app = App("caller")
+        add_mcp(app, server)
+        await server.connect()
+        assert await ask(app, "odd_good") == "good"
+    assert set(server.left_out) == {"bad", "?"}
+    told = [each.getMessage() for each in caplog.records if each.name == "fairlead.mcp.odd"]
+    assert any("'bad'" in each and "inputSchema" in each for each in told)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_text_that_utf8_cannot_carry_is_read_and_the_server_heard_on(transport: str) -> None:
+    async with spoiled(transport) as server:
+        app = App("caller", actions=await server.connect())
+        assert await ask(app, "odd_cut") == "\\ud83d \U0001f600 \ufffd"
+        assert await ask(app, "odd_latin") == "caf\ufffd"
+        assert await ask(app, "odd_good") == "good"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_an_answer_that_is_none_ends_the_call_at_once_and_not_the_server(transport: str) -> None:
+    async with spoiled(transport) as server:
+        app = App("caller", actions=await server.connect())
+        assert await code_of(app, "odd_mute") == "mcp_call_error"
+        assert await ask(app, "odd_good") == "good"
 
 
 async def test_a_tool_that_is_listed_twice_is_one_tool_and_the_same_each_time() -> None:

@@ -79,6 +79,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             out = b'{"a": NaN}'
         case ["deep"]:
             out = b"[" * 100_000 + b"]" * 100_000
+        case ["cut"]:
+            out = rb'{"a": "\\ud83d \ud83d\ude00 \ud83d"}'
         case ["packed"]:
             more = [(b"content-encoding", b"gzip")]
         case ["large"]:
@@ -377,6 +379,10 @@ async def test_an_answer_that_is_not_what_it_says_is_the_apis_fault(url: str, pa
     with pytest.raises(Failure) as raised:
         await call(url, document(path), {})
     assert raised.value.kind is Kind.upstream
+
+
+async def test_an_answer_with_half_a_character_is_read(url: str) -> None:
+    assert await call(url, document("/cut"), {}) == {"a": "\\ud83d \U0001f600 \ufffd"}
 
 
 async def test_an_answer_without_end_is_cut_off(url: str) -> None:

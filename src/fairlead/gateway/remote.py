@@ -18,10 +18,11 @@ from fairlead.gateway.registration import ATTEMPTS, LOST, queue_of
 from fairlead.gateway.turns import Ended, Said, Turn
 from fairlead.store import Tx
 from fairlead.tasks import ledger
+from fairlead.tasks.options import LONGEST
 from fairlead.tasks.records import Event, Task
 from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.states import State
-from fairlead.tasks.tasks import LONGEST, Tasks
+from fairlead.tasks.tasks import Tasks
 
 if TYPE_CHECKING:
     from fairlead.gateway.gateway import Gateway

@@ -6,6 +6,7 @@ Loaded alone in the plugin's process, so it imports little.
 import json
 import os
 import sys
+from _thread import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ PROBE = "__osaurus_abi_probe__"
 _KEYWORDS = 0x08
 #: The folders beside whose modules no bytecode is kept.
 _UNKEPT: "set[str]" = set()
+#: Held while a plugin's file is run: Python looks for modules in one list of folders, whichever thread asks.
+_RUNNING = RLock()
 
 
 class ToolError(Exception):
@@ -206,14 +209,15 @@ class Library:
             code = compile(file.read(), self._path, "exec", dont_inherit=True)
         module = type(sys)(f"fairlead_plugin_{os.path.basename(folder)}")
         module.__file__ = self._path
-        # Other files of the plugin are found beside it.
-        _import_unkept(folder)
-        _forget_namesakes(folder)
-        sys.path.insert(0, folder)
-        try:
-            exec(code, module.__dict__)  # noqa: S102  # this is what loading a plugin is
-        finally:
-            sys.path.remove(folder)
+        with _RUNNING:
+            # Other files of the plugin are found beside it.
+            _import_unkept(folder)
+            _forget_namesakes(folder)
+            sys.path.insert(0, folder)
+            try:
+                exec(code, module.__dict__)  # noqa: S102  # this is what loading a plugin is
+            finally:
+                sys.path.remove(folder)
         made = [each for each in module.__dict__.values() if isinstance(each, self._class)]
         if len(made) != 1:
             found = "no Plugin" if not made else f"{len(made)} of them"

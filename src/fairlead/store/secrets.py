@@ -50,6 +50,10 @@ class SecretName(NamedTuple):
         return {"name": self.name, "updated": moment.replace("+00:00", "Z")}
 
 
+class Damaged(StoreFailure):
+    """What was sealed cannot be opened by anybody: it is not as it was, or its store has no key for it."""
+
+
 class Secrets:
     """The secrets of a store. `key` is where the master key is kept; by default as the settings say.
 
@@ -210,7 +214,7 @@ class Secrets:
             words = (
                 f"The sealed text is under key {shape[1]}, which the store {self._store.name} does not have."
             )
-            raise StoreFailure(Kind.misconfigured, f"{words} Open it with the store that it was sealed with.")
+            raise Damaged(Kind.misconfigured, f"{words} Open it with the store that it was sealed with.")
         return _decrypted(key, mixed[:_NONCE], mixed[_NONCE:], _context(context), "The sealed text")
 
     def __repr__(self) -> str:
@@ -349,7 +353,7 @@ def _decrypted(key: Key, nonce: bytes, value: bytes, about: str, what: str) -> b
 
 
 def _shut(what: str) -> Failure:
-    return StoreFailure(
+    return Damaged(
         Kind.misconfigured,
         f"{what} cannot be opened: it was changed, damaged or put in another's place. Set it again.",
     )

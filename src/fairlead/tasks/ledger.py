@@ -322,7 +322,16 @@ def again(tx: Tx, held: Held, due: float, said: Sequence[Said], *, lost: bool = 
 
     One that was `lost` and holds a slot comes before those that wait for it: they keep their order.
     """
-    row = tx.one(SQL.again_lost if lost else SQL.again, **held._asdict(), due=due, size=len(said))
+    return _due_again(tx, SQL.again_lost if lost else SQL.again, held, due, said)
+
+
+def leave(tx: Tx, held: Held, due: float, said: Sequence[Said]) -> bool:
+    """Let go of a task that this worker cannot run and another may: it counts as no attempt."""
+    return _due_again(tx, SQL.leave, held, due, said)
+
+
+def _due_again(tx: Tx, how: Statement, held: Held, due: float, said: Sequence[Said]) -> bool:
+    row = tx.one(how, **held._asdict(), due=due, size=len(said))
     if row is None:
         return False
     _left(tx, held.id, row, said)

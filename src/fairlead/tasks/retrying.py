@@ -35,9 +35,13 @@ _USUAL: Final = TaskRetry()
 def spelled(action: Action[..., Any], given: TaskRetry | int | None) -> str:
     """What is kept with a task of it. Raises Failure for kinds and numbers that make no sense."""
     policy = _USUAL if given is None else given if isinstance(given, TaskRetry) else TaskRetry(given)
-    if policy.kinds is not None:
-        policy = policy._replace(kinds=tuple(policy.kinds))
-    return _spelled(policy, action.side_effects == "read" or action.idempotency == "idempotent")
+    try:
+        if policy.kinds is not None:
+            policy = policy._replace(kinds=tuple(policy.kinds))
+        return _spelled(policy, action.side_effects == "read" or action.idempotency == "idempotent")
+    except TypeError:  # what cannot be walked, or looked up
+        words = "retry: give a TaskRetry or a whole number; its kinds are a list of words."
+        raise Failure(Kind.invalid_input, words, field="retry") from None
 
 
 @lru_cache
@@ -49,7 +53,7 @@ def _spelled(policy: TaskRetry, twice: bool) -> str:
         names = [Kind(kind).value for kind in kinds]
     except ValueError:
         raise Failure(
-            Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}."
+            Kind.invalid_input, f"retry: unknown kind of failure. Known: {', '.join(Kind)}.", field="retry"
         ) from None
     numbers: dict[str, Any] = {
         "retries": policy.retries,

@@ -19,6 +19,7 @@ from fairlead.runtime.events import READY
 from fairlead.runtime.hooks import report
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store
+from fairlead.store.store import writable
 from fairlead.tasks import ledger
 from fairlead.tasks.bus import Bus
 from fairlead.tasks.ledger import Fenced, Held, Said
@@ -100,15 +101,17 @@ class Run:
         auth: bool = False,
         details: Mapping[str, Any] | None = None,
     ) -> Any:
+        asked: dict[str, Any] = self._shown({"question": writable(question)})
+        asked["allow_multiple"] = bool(allow_multiple and options)
+        if options:
+            # As they are: the answer is one of them.
+            asked["options"] = _json(list(options))
+        if details:
+            asked["details"] = self._shown(dict(details))
         at = self.asked
         self.asked += 1
         if at < len(self.answers):
             return self.answers[at]
-        asked: dict[str, Any] = {"question": question, "allow_multiple": bool(allow_multiple and options)}
-        if options:
-            asked["options"] = list(options)
-        if details:
-            asked["details"] = _json(dict(details))
         self.question = (State.auth_required if auth else State.input_required, asked)
         raise Paused
 

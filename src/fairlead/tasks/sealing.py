@@ -12,16 +12,27 @@ from weakref import WeakKeyDictionary
 
 from fairlead._json import loads
 from fairlead.actions import Action
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.failures.redaction import Redactor
 from fairlead.store import Secrets, Store
+from fairlead.store.secrets import Damaged
 
 _MARK: Final = "sealed1."
 #: Why inputs are sealed: a field is declared a secret, or only has the name of one; or those alone in which the app
 #: would hide something.
 Reason = Literal["declared", "named", "seen"] | None
+LOCKED: Final = (
+    "The task's input is sealed, and its worker has no key for it. Give it the key, and retry the task."
+)
 #: Types whose values are no secrets, unless their names say so.
 _PLAIN: Final = frozenset({"integer", "number", "boolean", "null"})
+
+
+class Locked(StoreFailure, kind=Kind.misconfigured):
+    """An input is sealed, and the key for it is not here: whoever has that can open it."""
+
+    def for_callers(self) -> Failure:
+        return Failure(self.kind, LOCKED, cause=self)
 
 
 class Sealing:
@@ -77,10 +88,20 @@ class Sealing:
         return await asyncio.to_thread(lambda: self._key().seal(given.encode(), _about(new)))
 
     async def opened(self, kept: str, id: str) -> str:
-        """An input as it was given."""
+        """An input as it was given.
+
+        Raises:
+            Locked: the key for it is not here.
+            Failure: it is damaged, or the store is away.
+        """
         if not kept.startswith(_MARK):
             return kept
-        return await asyncio.to_thread(lambda: self._key().open(kept, _about(id)).decode())
+        try:
+            return await asyncio.to_thread(lambda: self._key().open(kept, _about(id)).decode())
+        except Failure as failure:
+            if failure.kind is not Kind.misconfigured or isinstance(failure, Damaged):
+                raise
+            raise Locked(f"{LOCKED} {failure.message}", cause=failure) from failure
 
     def _key(self) -> Secrets:
         self._secrets = self._secrets or Secrets(self._store)

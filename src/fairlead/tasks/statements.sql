@@ -196,6 +196,10 @@ WHERE id = :id AND state IN ('input_required', 'auth_required') RETURNING latest
 UPDATE tasks SET worker = NULL, lease = NULL, due = :due, latest = latest + :size
 WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
 
+-- leave
+UPDATE tasks SET worker = NULL, lease = NULL, due = :due, attempt = attempt - 1, latest = latest + :size
+WHERE id = :id AND run = :run AND worker = :worker RETURNING latest, slot, queue
+
 -- again_lost
 UPDATE tasks SET
     worker = NULL, lease = NULL, due = CASE WHEN slot IS NULL THEN :due ELSE created END,

@@ -11,31 +11,29 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from fairlead._json import dumps, encode, plain
+from fairlead._json import dumps, encode
 from fairlead.actions import Action
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
 from fairlead.runtime.context import shown
-from fairlead.runtime.identity import LONGEST_KEY, shortened
 from fairlead.runtime.permissions import permissions_of
 from fairlead.runtime.runtime import NOTHING, Checked
 from fairlead.schema import NotJsonable, jsonable
 from fairlead.store import Store, Tx
-from fairlead.store.store import Work, writable
-from fairlead.tasks import ledger, retrying
+from fairlead.store.store import Work
+from fairlead.tasks import ledger, options, retrying
 from fairlead.tasks.bus import LOOK, Bus, Presence, open_bus
 from fairlead.tasks.ids import ids_from, task_id, task_ids, valid_id
 from fairlead.tasks.ledger import SQL
+from fairlead.tasks.options import Rate
 from fairlead.tasks.records import Event, KeyUsed, Task, whose
 from fairlead.tasks.retrying import TaskRetry
 from fairlead.tasks.sealing import Sealing
 from fairlead.tasks.states import FINAL, State
 from fairlead.tasks.worker import Worker
 
-#: The longest deadline: seven days.
-LONGEST: Final = 7 * 86_400.0
 #: States that few tasks are in: these are found by themselves.
 _RARE: Final = frozenset(State) - {State.queued, State.running, State.completed}
 #: Tasks on a page at most.
@@ -46,14 +44,6 @@ _IDENTITIES: Final = 1024
 Rows = list[tuple[Any, ...]]
 Found = list[Task]
 Workers = list[Presence]
-
-
-class Rate(NamedTuple):
-    """At most `limit` submits in any `per` seconds under one key."""
-
-    key: str
-    limit: int
-    per: float = 60.0
 
 
 class Tasks:
@@ -118,13 +108,17 @@ class Tasks:
         checked = await self.app.check(action, input, surface=surface, user=user, auth=auth, confirm=confirm)
         row = self._row(checked, surface, user, auth)
         now = self._wall()
-        row |= _options(now, delay, deadline, priority, title, metadata, parent, slot, slots, max_attempts)
+        row |= options.checked(
+            now, delay, deadline, priority, title, metadata, parent, slot, slots, max_attempts
+        )
+        options.rate(rate)
+        options.request(request)
         row["id"] = task_id(now) if id is None else valid_id(id)
         row["input"] = await self._sealing.sealed(checked.action, row["input"], row["id"])
         row["retry"] = retrying.spelled(checked.action, retry)
         if key is not None or id is not None:
             row |= {
-                "key": _name("key", key),
+                "key": options.name("key", key),
                 "request": hashlib.sha256(request or checked.request).hexdigest(),
             }
         work: Work[Task] = partial(self._enter, row, now, rate, also)
@@ -158,7 +152,7 @@ class Tasks:
         """
         given: list[str] = []
         now = self._wall()
-        row = _options(now, delay, deadline, priority, None, metadata, None, slot, slots, max_attempts)
+        row = options.checked(now, delay, deadline, priority, None, metadata, None, slot, slots, max_attempts)
         for index, input in enumerate(inputs):
             try:
                 checked = await self.app.check(
@@ -171,7 +165,7 @@ class Tasks:
                 called = checked.action
                 row |= self._row(checked, surface, user, auth)
                 row["retry"] = retrying.spelled(called, retry)
-            given.append(_text(checked.input))
+            given.append(options.text(checked.input))
         if not given:
             return []
         # In order they are run in order, and are entered in half the time: each goes to the end of every index.
@@ -190,6 +184,7 @@ class Tasks:
 
     async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
         """Tasks whose ids begin with this."""
+        options.whole("limit", limit, 0)
         ends = ids_from(prefix)
         if ends is None:
             return []
@@ -213,6 +208,7 @@ class Tasks:
         """
         wanted = _states(state)
         created, before_id = _cursor(before)
+        options.whole("limit", limit, 0)
         size = max(1, min(limit, MOST))
 
         def work(tx: Tx) -> list[Task]:
@@ -247,10 +243,11 @@ class Tasks:
 
     async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
         """End a task and its children, whatever they are doing; one that has ended stays as it is."""
+        why = options.words("reason", reason or "canceled")
 
         def work(tx: Tx) -> Task:
             self._own(ledger.find(tx, id), id, caller)
-            ledger.cut(tx, id, State.canceled, writable(reason or "canceled"), self._wall())
+            ledger.cut(tx, id, State.canceled, why, self._wall())
             return self._own(ledger.find(tx, id), id, caller)
 
         return await self.store.write(work)
@@ -263,7 +260,7 @@ class Tasks:
         Raises:
             Failure: it is not paused; or the answer is none of the options.
         """
-        given = _json(input)
+        given = options.json_of(input)
 
         def work(tx: Tx) -> Task:
             task = self._own(ledger.find(tx, id), id, caller)
@@ -309,6 +306,7 @@ class Tasks:
 
         Where deltas after `since` have been forgotten, a `truncated` event says up to which offset.
         """
+        options.whole("since", since, -1, 2**63 - 1)
         task = await self.get(id, caller=caller)
         async for event in self.bus.tail(task, since, follow):
             yield event
@@ -319,6 +317,7 @@ class Tasks:
         Raises:
             Failure: it has not, after so many seconds.
         """
+        options.seconds("timeout", timeout)
         try:
             async with asyncio.timeout(timeout):
                 with self.store.listening(ledger.task_topic(id)) as bell:
@@ -342,7 +341,7 @@ class Tasks:
         return {
             "queue": self.queue,
             "action": checked.action.name,
-            "input": _text(checked.input),
+            "input": options.text(checked.input),
             "caller": whose(checked.caller),
             "identity": self._identity({"surface": surface, "user": user, "auth": auth}),
             "key": None,
@@ -380,7 +379,7 @@ class Tasks:
         if kept is not None:
             return kept
         if rate is not None:
-            _limited(tx, rate, now)
+            options.limited(tx, rate, now)
         if row["parent"] is not None:
             self._belongs(tx, row["parent"])
         task = ledger.submit(tx, row, now)
@@ -468,79 +467,6 @@ def _asked(task: Task) -> tuple[Any, ...]:
     return tuple(getattr(task, name) for name in _ASKED)
 
 
-def _options(
-    now: float,
-    delay: float,
-    deadline: float | None,
-    priority: int,
-    title: str | None,
-    metadata: Mapping[str, Any] | None,
-    parent: str | None,
-    slot: str | None,
-    slots: int,
-    max_attempts: int,
-) -> dict[str, Any]:
-    if not 0 <= delay <= LONGEST * 52:
-        raise Failure(Kind.invalid_input, "delay must be seconds from now, a year at most.", field="delay")
-    if deadline is not None and not 0 < deadline <= LONGEST:
-        raise Failure(
-            Kind.invalid_input,
-            "deadline must be more than 0 and at most 604800 seconds (7 days).",
-            field="deadline",
-        )
-    _whole("priority", priority, -1000, 1000)
-    _whole("slots", slots, 1)
-    _whole("max_attempts", max_attempts, 1)
-    return {
-        "due": now + delay,
-        "deadline": None if deadline is None else now + deadline,
-        "priority": priority,
-        "created": now,
-        "title": None if title is None else writable(title),
-        "metadata": _text(dict(metadata or {})),
-        "parent": parent,
-        "slot": _name("slot", slot),
-        "slots": slots,
-        "max_attempts": max_attempts,
-    }
-
-
-def _whole(field: str, given: int, least: int, most: int = 2**31 - 1) -> None:
-    """Refuse what not every database keeps as it is: SQLite would keep a part of a number, PostgreSQL none."""
-    if type(given) is not int or not least <= given <= most:
-        words = f"{field} must be a whole number from {least} to {most}."
-        raise Failure(Kind.invalid_input, words, field=field)
-
-
-def _name(field: str, given: str | None) -> str | None:
-    """A key or a slot as every database can keep and find it: what is long, as a digest.
-
-    Raises:
-        Failure: it has characters that cannot be kept.
-    """
-    if given is None:
-        return None
-    if writable(given) != given:
-        words = f"{field} must be a text of whole characters, and without NUL."
-        raise Failure(Kind.invalid_input, words, field=field)
-    return given if len(given) <= LONGEST_KEY else shortened(given)
-
-
-def _limited(tx: Tx, rate: Rate, now: float) -> None:
-    from fairlead.store.rates import window
-
-    if rate.limit < 1 or not rate.per > 0:
-        words = "rate must allow at least 1 submit, in more than 0 seconds."
-        raise Failure(Kind.invalid_input, words, field="rate")
-    wait = window(tx, f"submit:{rate.key}", rate.limit, rate.per, now)
-    if wait > 0:
-        raise Failure(
-            Kind.rate_limited,
-            f"More than {rate.limit} tasks in {rate.per:g} s. Try again in {wait:.3g} s.",
-            retry_after=wait,
-        )
-
-
 def _slots(tx: Tx, slot: str | None) -> int:
     row = None if slot is None else tx.one(SQL.slot_size, name=slot)
     return 1 if row is None else int(row[0])
@@ -580,19 +506,8 @@ def _states(given: State | str | None) -> frozenset[State]:
 def _cursor(given: str | None) -> tuple[float, str]:
     if given is None:
         return 1e18, "~"
-    created, _, id = given.partition("_")
     try:
+        created, _, id = given.partition("_")
         return float(created), id
-    except ValueError:
+    except (ValueError, AttributeError):
         raise Failure(Kind.invalid_input, "The cursor is not one that a list gave.", field="before") from None
-
-
-def _text(value: Any) -> str:
-    return plain(value) or dumps(_json(value))
-
-
-def _json(value: Any) -> Any:
-    try:
-        return jsonable(value)
-    except NotJsonable as exc:
-        raise Failure(Kind.invalid_input, f"A task keeps JSON, and this is none: {exc}", cause=exc) from exc

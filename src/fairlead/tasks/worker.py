@@ -29,12 +29,12 @@ from fairlead.runtime.identity import caller_of
 from fairlead.runtime.supervision import heard
 from fairlead.store import Store, Tx
 from fairlead.store.store import writable
-from fairlead.tasks import ledger
+from fairlead.tasks import ledger, options
 from fairlead.tasks.bus import LOOK, PRESENCE, Bus, Presence, Source, open_bus
 from fairlead.tasks.ledger import Fenced, Held, Said
 from fairlead.tasks.records import Task, whose
 from fairlead.tasks.run import Run
-from fairlead.tasks.sealing import Sealing
+from fairlead.tasks.sealing import Locked, Sealing
 from fairlead.tasks.states import State
 
 T = TypeVar("T")
@@ -58,6 +58,8 @@ _PROMPT: Final = 1.0
 _ASK: Final = 60.0
 #: Seconds before what a lost worker had is tried again, times the attempts so far.
 _PAUSE: Final = 1.0
+#: Seconds at most until what a worker could not open is given to one again.
+_LONGEST_PAUSE: Final = 300.0
 #: Seconds that a run has after its deadline to write down what it said: its own worker ends it in that time.
 _LAST_WORDS: Final = 0.5
 #: Seconds until a store that failed is tried again.
@@ -84,6 +86,14 @@ class Worker:
         look: float = LOOK,
         heard: Heard | None = None,
     ) -> None:
+        options.whole("concurrency", concurrency, 1)
+        # With a lease of no time, everything that is run would be given to others, too.
+        for field, given, least in (
+            ("lease", lease, 0.01),
+            ("look", look, 0.01),
+            ("retention", retention, 0),
+        ):
+            options.seconds(field, given, least)
         self.app = app
         self.queue = queue or app.name
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
@@ -247,12 +257,31 @@ class Worker:
                 self._tell("handed back", task)
             raise
         except Exception as error:
+            if isinstance(error, Locked) and await self._left(run, token):
+                report(f"Task {task.id} is left to another worker: {error}", self.app.redactor)
+                self._tell("handed back", task)
+                return
             report(f"Task {task.id} could not be ended: {error}", self.app.redactor)
             # While the store is away the lease ends, and the task is run again. Anything else would happen again.
             if not isinstance(error, Failure) or error.kind is not Kind.unavailable:
                 await self._give_up(run, error)
                 await self._done(token)
                 self._tell("ended", task)
+
+    async def _left(self, run: Run, token: Any) -> bool:
+        """Leave a task that cannot be opened here to another worker, if there is one."""
+        with suppress(Failure):
+            others = [each for each in await self._bus.workers(self.queue) if each.id != self.id]
+            pause = min(2.0**run.run, _LONGEST_PAUSE)
+            words = (
+                f"This worker does not have the key for the sealed input. Another is asked in {pause:g} s."
+            )
+            now = self._wall()
+            said = [("log", now, {"level": "warn", "message": words})]
+            if others and await self._surely(lambda tx: ledger.leave(tx, run.held, now + pause, said)):
+                await self._done(token, pause)
+                return True
+        return False
 
     async def _run_out(self, run: Run) -> None:
         """End a task whose time is over, with all that it said until then."""

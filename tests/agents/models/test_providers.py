@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairlead import App
-from fairlead.agents import Agent
+from fairlead.agents import Agent, Limits, Policy
 from fairlead.agents.models import (
     Delta,
     Image,
@@ -33,7 +33,18 @@ from fairlead.agents.models import (
 )
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ApiError
-from model_servers import SPEECHES, Answer, HangUp, ModelServer, OpenAISpeech, Said, Silence, Streamed, event
+from model_servers import (
+    SPEECHES,
+    Answer,
+    AnthropicSpeech,
+    HangUp,
+    ModelServer,
+    OpenAISpeech,
+    Said,
+    Silence,
+    Streamed,
+    event,
+)
 from servers import free_port
 
 KEY = "test-key-Zx81vQ0pLm37Rt"
@@ -501,6 +512,31 @@ async def test_whether_tools_are_called_is_told(speech: Any, choice: str) -> Non
     assert sent == CHOICES[speech.kind, choice]
 
 
+async def test_a_conversation_with_calls_is_sent_without_tools_in_a_form_that_the_provider_takes(
+    speech: Any,
+) -> None:
+    app = App("sums")
+
+    @app.action
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    calling = Answer(speech.whole(Said(calls=(("c1", "add", {"a": 1}),), stop="tool_calls")))
+    summary = Answer(speech.whole(Said("One sum is done.")))
+    async with talking(speech, calling, summary) as (model, server):
+        policy = Policy(limits=Limits(iterations=1), wrap_up=True)
+        app.add(Agent("clerk", model=model, tools=[add], policy=policy))
+        result = await app.invoke("clerk", {"prompt": "Add."})
+    assert result.meta["agent"]["exit"] == "iteration_cap"
+    body = server.asked[1].body
+    if speech.kind == "anthropic":
+        # It refuses a request with `tool_use` that has no tools.
+        assert ([each["name"] for each in body["tools"]], body["tool_choice"]) == (["add"], {"type": "none"})
+    else:
+        assert "tools" not in body
+
+
 async def test_settings_and_the_form_of_the_output_are_told(speech: Any) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     settings = Settings(temperature=0.5, max_tokens=100, stop=("END",))
@@ -663,6 +699,40 @@ async def test_a_character_that_is_cut_between_two_pieces_is_whole() -> None:
     assert [each.text for each in pieces] == ["Hi ", "\U0001f600, \ufffd and", " bye "]
     assert isinstance(reply, Reply)
     assert reply.text == "Hi \U0001f600, \ufffd and bye \ufffd"
+
+
+@both
+async def test_half_a_character_in_what_a_model_thought_or_called_ends_no_conversation(
+    speech: Any, ask: Asking
+) -> None:
+    calls = (("c\ud83d1", "a\ud83dd", {"a": "\ud83d"}),)
+    said = Said(calls=calls, reasoning="Hm \ud83d.", stop="tool_calls", signature="c2lnbmVk")
+    if speech.kind == "openai":
+        said = replace(said, signature="c2ln\ud83dbmVk")
+    async with talking(speech, answer(speech, ask, said), answer(speech, ask, Said("Done."))) as (model, _):
+        reply = await ask(model, Request([Message("user", "Add")], [ADD]))
+        result = Message("tool", "3", call_id=reply.calls[0].id, name=reply.calls[0].name)
+        again = Request([Message("user", "Add"), reply.message(), result], [ADD])
+        assert (await ask(model, again)).text == "Done."
+
+
+async def test_thoughts_that_are_cut_within_a_character_go_back_whole() -> None:
+    begin, *others = AnthropicSpeech().pieces(Said("Hi", reasoning="X", signature="s"))
+    cut = [{"type": "thinking_delta", "thinking": half} for half in ("Hm \ud83d", "\ude00.")]
+    pieces = [
+        event({"type": "content_block_delta", "index": 0, "delta": delta}, "content_block_delta")
+        for delta in cut
+    ]
+    at = next(at for at, piece in enumerate(others) if b"thinking_delta" in piece)
+    told = Streamed([begin, *others[:at], *pieces, *others[at + 1 :]])
+    async with talking(AnthropicSpeech(), told, Answer(AnthropicSpeech().whole(Said("Hi")))) as (
+        model,
+        server,
+    ):
+        reply = await streamed(model, HELLO)
+        await model.reply(Request([*HELLO.messages, reply.message(), Message("user", "And?")]))
+    thought = server.asked[1].body["messages"][1]["content"][0]
+    assert (thought["thinking"], thought["signature"]) == ("Hm \U0001f600.", "s")
 
 
 async def test_pictures_of_tools_stand_behind_all_results_of_a_turn() -> None:

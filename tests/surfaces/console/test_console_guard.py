@@ -66,6 +66,7 @@ def test_what_is_asked_is_not_kept_by_the_browser_and_files_are_asked_for_again(
     assert first.headers["cache-control"] == "no-cache"
     again = console.send("GET", "/assets/app.js", if_none_match=first.headers["etag"])
     assert (again.status, again.body) == (304, b"")
+    assert "content-length" not in again.headers
 
 
 def test_files_that_the_page_names_are_kept_under_a_name_that_changes_with_them(console: Any) -> None:

@@ -21,7 +21,17 @@ from fairlead.agents.models.faults import (
 )
 from fairlead.agents.models.forms import anthropic_form, told
 from fairlead.agents.models.keys import Key
-from fairlead.agents.models.model import Delta, Image, Message, Reply, Request, Stop, ToolCall, Usage
+from fairlead.agents.models.model import (
+    Delta,
+    Image,
+    Message,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from fairlead.agents.models.openai_chat import library_fault
 from fairlead.agents.models.remote import CONNECT, Reader, RemoteModel
 from fairlead.agents.models.retrying import Fault
@@ -91,16 +101,16 @@ class AnthropicModel(RemoteModel):
         }
         if system := "\n\n".join(each.content for each in request.messages if each.role == "system"):
             body["system"] = system
-        if request.tools:
+        if tools := request.tools or _called(request.messages):
             body["tools"] = [
                 {
                     "name": each.name,
                     "description": each.description,
                     "input_schema": {"type": "object", **each.parameters},
                 }
-                for each in request.tools
+                for each in tools
             ]
-            body["tool_choice"] = _choice(request.tool_choice)
+            body["tool_choice"] = _choice(request.tool_choice if request.tools else "none")
         if form is not None:
             body["output_config"] = {"format": {"type": "json_schema", "schema": form}}
         if settings.stop:
@@ -323,6 +333,12 @@ def _call(block: Mapping[str, Any]) -> ToolCall:
 
 def _thought(block: Mapping[str, Any]) -> dict[str, Any]:
     return {name: block[name] for name in ("type", "thinking", "signature", "data") if name in block}
+
+
+def _called(messages: Sequence[Message]) -> list[ToolSpec]:
+    """The tools that were called before: a conversation with calls is refused where it is sent without any tools."""
+    names = dict.fromkeys(call.name for message in messages for call in message.calls)
+    return [ToolSpec(name, "It can no longer be called.", {}) for name in names]
 
 
 def _choice(choice: str) -> dict[str, Any]:

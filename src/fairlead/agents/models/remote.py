@@ -17,10 +17,19 @@ from weakref import WeakKeyDictionary
 
 from fairlead.agents.models.faults import Desk, Unreadable, Unsendable
 from fairlead.agents.models.keys import Key, KeySource
-from fairlead.agents.models.model import DEFAULT_WINDOW, Delta, Embedded, Model, Reply, Request, Usage
+from fairlead.agents.models.model import (
+    DEFAULT_WINDOW,
+    Delta,
+    Embedded,
+    Model,
+    Reply,
+    Request,
+    ToolCall,
+    Usage,
+)
 from fairlead.agents.models.providers import Provider
 from fairlead.agents.models.retrying import Fault, Retries
-from fairlead.agents.models.seams import Seam, sewn
+from fairlead.agents.models.seams import Seam, sewn, sewn_through
 from fairlead.failures import Failure, Kind
 from fairlead.failures.runtime import ConfigError
 
@@ -274,7 +283,10 @@ class RemoteModel(Model):
             reply,
             text=sewn(reply.text),
             reasoning=None if reply.reasoning is None else sewn(reply.reasoning),
-            calls=tuple(replace(call, arguments=sewn(call.arguments)) for call in reply.calls),
+            calls=tuple(
+                ToolCall(sewn(call.name), sewn(call.arguments), sewn(call.id)) for call in reply.calls
+            ),
+            kept=None if reply.kept is None else sewn_through(reply.kept),
             usage=self._priced(reply.usage, reply.model),
         )
 

@@ -5,6 +5,9 @@ A half that stays alone, which UTF-8 cannot carry, gives way to the character th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def sewn(text: str) -> str:
     """The text as UTF-8 can carry it."""
@@ -15,6 +18,15 @@ def sewn(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def sewn_through(value: Any) -> Any:
+    """JSON, with all of its texts as UTF-8 can carry them."""
+    if isinstance(value, str):
+        return sewn(value)
+    if isinstance(value, Mapping):
+        return {sewn(name): sewn_through(each) for name, each in value.items()}
+    return [sewn_through(each) for each in value] if isinstance(value, list) else value
 
 
 class Seam:

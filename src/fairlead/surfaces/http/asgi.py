@@ -154,12 +154,16 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
+def length(status: int, body: bytes) -> Headers:
+    """How long a body is, where there is one by nature (RFC 9110, 8.6)."""
+    return () if status in (204, 304) else ((b"content-length", b"%d" % len(body)),)
+
+
 async def respond(
     send: Send, status: int, body: bytes = b"", content_type: bytes = JSON, headers: Headers = ()
 ) -> None:
     """Send a whole answer."""
-    length = b"%d" % len(body)
-    fixed = [(b"content-type", content_type), (b"content-length", length), *headers]
+    fixed = [(b"content-type", content_type), *length(status, body), *headers]
     await send({"type": "http.response.start", "status": status, "headers": fixed})
     await send({"type": "http.response.body", "body": body})
 

@@ -225,7 +225,7 @@ async def _send(send: Send, answer: Answer, cors: Sequence[tuple[bytes, bytes]],
     headers = [
         *((name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in answer.headers),
         *(pair for pair in cors if pair[0] == b"vary" or pair[0].decode() not in own),
-        (b"content-length", b"%d" % len(answer.body)),
+        *asgi.length(answer.status, answer.body),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

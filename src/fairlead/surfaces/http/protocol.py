@@ -1,12 +1,16 @@
 """HTTP/1.1 as uvicorn reads it with httptools, with bounds on how much comes beside a request's body, and how slowly.
 
 httptools itself keeps all headers and trailers, however much a stranger sends, and uvicorn takes the fields of a
-trailer for headers. It also waits for the rest of a request for as long as something, or nothing at all, is sent.
+trailer for headers. It also waits for the rest of a request for as long as something, or nothing at all, is sent, and
+for whoever reads nothing of an answer, also once it has closed the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+from contextlib import suppress
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -15,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 LONGEST_HEAD = 65_536
 #: Seconds between two looks at what a connection waits for: if that is the same part of a request, it is hung up on.
 PATIENCE = 30.0
-#: Bytes of a body that have to come in each second, taken over that time.
+#: Bytes of a body that have to come, and of an answer that have to be read, in each second, taken over that time.
 SLOWEST = 1_024
 _REFUSED = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -42,7 +46,8 @@ class _Whole(list[tuple[bytes, bytes]]):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Hangs up on a request whose headers or trailers do not end, or that comes in too slowly.
+    """Hangs up on a request whose headers or trailers do not end, or that comes in too slowly, and on whoever does not
+    read the answer.
 
     What comes in a trailer is dropped.
     """
@@ -51,6 +56,8 @@ class BoundedProtocol(HttpToolsProtocol):
     #: Bytes of bodies since the last look, and what the connection waited for then.
     _brought = 0
     _awaited: object = None
+    #: Bytes that were held up at the last look, by a client that has not read what came before them.
+    _unread = 0
     _looking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -81,6 +88,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head > LONGEST_HEAD and not self.transport.is_closing():
             self._refuse(_REFUSED)
 
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread = 0
+
     def on_chunk_header(self) -> None:
         # A trailer's field says nothing of who calls (RFC 9110, 6.5.1): it was not there when that was asked, and
         # what stands before this server may have passed it on unseen. Only bodies in chunks have one.
@@ -95,8 +106,31 @@ class BoundedProtocol(HttpToolsProtocol):
     def _look(self) -> None:
         """Hang up if the same is waited for as at the last look: part of a request, and nothing that we have to do."""
         # What was upgraded is another protocol's.
-        if self not in self.connections or self.transport.is_closing():
+        if self not in self.connections:
             return
+        if self._is_unread():
+            self._reset()
+            return
+        if not self.transport.is_closing():
+            self._look_for_more()
+        self._looking = self.loop.call_later(PATIENCE, self._look)
+
+    def _is_unread(self) -> bool:
+        """Whether an answer is held up as it was at the last look, and hardly anything of it was read since."""
+        held_up = self.flow.write_paused or self.transport.is_closing()
+        before, self._unread = self._unread, self.transport.get_write_buffer_size() if held_up else 0
+        # Nothing is added to what is held up: whatever is missing was read.
+        return self._unread > 0 and 0 < before < self._unread + SLOWEST * PATIENCE
+
+    def _reset(self) -> None:
+        """End the connection at once, and have the system forget what it holds of the answer, too."""
+        at = self.transport.get_extra_info("socket")
+        if at is not None:
+            with suppress(OSError):  # it is spelled otherwise, or there is none
+                at.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _look_for_more(self) -> None:
         awaited, brought = self._waiting(), self._brought
         if awaited is not None and awaited is self._awaited and brought < SLOWEST * PATIENCE:
             if awaited is _FIRST:
@@ -105,7 +139,6 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(_TOO_SLOW)
             return
         self._awaited, self._brought = awaited, 0
-        self._looking = self.loop.call_later(PATIENCE, self._look)
 
     def _waiting(self) -> object:
         """The request that a client is to send the rest of; None where it is not the client that is waited for."""

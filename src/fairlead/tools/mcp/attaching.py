@@ -33,7 +33,17 @@ def add_mcp(app: App, server: McpServer, *, connect: bool = False) -> McpServer:
     living.__name__ = f"mcp_{server.name}"
     app.service(living)
     offered: list[AnyAction] = []
-    server.watch(lambda actions: _offer(app, server, actions, offered))
+    told: dict[str, str] = {}
+
+    def offer(actions: list[AnyAction]) -> None:
+        _offer(app, server, actions, offered)
+        for tool, why in server.left_out.items():
+            if told.get(tool) != why:
+                _logger(server).warning("The tool %r is left out: %s", tool, why)
+        told.clear()
+        told.update(server.left_out)
+
+    server.watch(offer)
     return server
 
 
@@ -41,7 +51,11 @@ async def _tried(server: McpServer) -> None:
     try:
         await server.connect()
     except Failure as failure:
-        logging.getLogger(f"fairlead.mcp.{server.name}").warning("%s", failure)
+        _logger(server).warning("%s", failure)
+
+
+def _logger(server: McpServer) -> logging.Logger:
+    return logging.getLogger(f"fairlead.mcp.{server.name}")
 
 
 def _offer(app: App, server: McpServer, actions: list[AnyAction], offered: list[AnyAction]) -> None:

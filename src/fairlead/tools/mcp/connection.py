@@ -22,6 +22,7 @@ from fairlead.failures.runtime import ConfigError, McpCallError, McpTransportErr
 from fairlead.runtime import Context
 from fairlead.tools.mcp.content import data_of, text_of
 from fairlead.tools.mcp.elicitation import ELICIT, Elicit, Elicitation, answered
+from fairlead.tools.mcp.receiving import mended, received, sifted
 from fairlead.tools.remote import masked, quoted
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _MOST_PAGES: Final = 1_000
 _LAST_LINES: Final = 20
 #: Seconds until these are read at the latest, once it is gone.
 _LAST_WORDS: Final = 1.0
+THEIRS: Final = "That is for whoever wrote the server to mend."
 
 
 class Target(NamedTuple):
@@ -79,6 +81,8 @@ class Connection:
         self._refreshing: set[asyncio.Task[Any]] = set()
         #: Whether the tools have changed since they were last asked for, and whether they are being read.
         self._stale = self._reading = False
+        #: What it lists as tools that is none, and where it does not fit the protocol.
+        self.unfit: dict[str, str] = {}
         self._calls: list[_Call] = []
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
         #: Of its last answer over HTTP.
@@ -134,8 +138,9 @@ class Connection:
         return quoted(said) if said else None
 
     async def list(self) -> list[Any]:
-        """All tools that the server has now."""
+        """All tools that the server has now; `unfit` has those that are none."""
         tools: list[Any] = []
+        self.unfit = {}
         cursor: str | None = None
         try:
             async with asyncio.timeout(self.target.connect_timeout):
@@ -147,7 +152,14 @@ class Connection:
                         break
         except Exception as error:
             raise await self._failed(error, "list its tools") from error
+        if self.unfit and not tools:
+            raise self._senseless("list its tools", {"server": self.target.name})
         return tools
+
+    def _sifted(self, result: dict[str, Any]) -> dict[str, Any]:
+        if self._client is None:
+            return result
+        return sifted(result, self._client.protocol_version, self.unfit.__setitem__)
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: Context, *, structured: bool) -> Any:
         """Call a tool, with its progress and its words told to the context. A cancel is passed on to the server."""
@@ -225,19 +237,29 @@ class Connection:
 
             logging.getLogger("mcp.client.stdio").addFilter(_plainly)
             params = StdioServerParameters(
-                command=target.command[0], args=list(target.command[1:]), env=target.env, cwd=target.cwd
+                command=target.command[0],
+                args=list(target.command[1:]),
+                env=target.env,
+                cwd=target.cwd,
+                # One byte that is no UTF-8 would be the last that is read.
+                encoding_error_handler="replace",
             )
-            return stdio_client(params, errlog=stack.enter_context(contextlib.closing(self._stderr())))
+            stderr = stack.enter_context(contextlib.closing(self._stderr()))
+            return received(stdio_client(params, errlog=stderr), self._sifted)
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        logging.getLogger("mcp.client.streamable_http").addFilter(_plainly)
+
         async def note(response: Any) -> None:
             self._status = response.status_code
+            if "content-encoding" not in response.headers:
+                response.stream = mended(response.stream)
 
         limits = httpx2.Timeout(target.connect_timeout, read=target.timeout)
         client = httpx2.AsyncClient(headers=target.headers, timeout=limits, event_hooks={"response": [note]})
         http = await stack.enter_async_context(client)
-        return streamable_http_client(target.url, http_client=http)
+        return received(streamable_http_client(target.url, http_client=http), self._sifted)
 
     def _stderr(self) -> TextIO:
         """Where the server's stderr goes: the last lines are kept. A thread reads it, on every platform."""
@@ -370,16 +392,17 @@ class Connection:
                 Kind.timeout, f"The MCP server {name!r} did not {did} in time.", details=details, cause=error
             )
         if isinstance(first, ValueError | RuntimeError) and not await self._gone():
-            # The SDK's words quote the value that does not fit.
-            return Failure(
-                Kind.invalid_output,
-                f"The MCP server {name!r} was asked to {did}, and what it answered does not fit the protocol. "
-                "That is for whoever wrote the server to mend.",
-                details=details,
-                cause=error,
-            )
+            return self._senseless(did, details, error)
         await self._hear_out()
         return self._mark(_words(first), error)
+
+    def _senseless(self, did: str, details: dict[str, Any], cause: Exception | None = None) -> Failure:
+        """The failure of an answer that is none. The SDK's words would quote the value that does not fit."""
+        words = (
+            f"The MCP server {self.target.name!r} was asked to {did}, and what it answered does not fit the "
+        )
+        words += f"protocol. {THEIRS}"
+        return Failure(Kind.invalid_output, words, details=details, cause=cause)
 
     async def _gone(self) -> bool:
         """Whether the server gives no sign of life."""

@@ -24,7 +24,7 @@ from fairlead.actions import Action, DefinitionError
 from fairlead.failures import Failure
 from fairlead.failures.runtime import McpDisconnected, McpTransportError
 from fairlead.runtime import Context
-from fairlead.tools.mcp.connection import Connection, Target
+from fairlead.tools.mcp.connection import THEIRS, Connection, Target
 from fairlead.tools.mcp.elicitation import Elicit
 from fairlead.tools.remote import (
     LONGEST_DESCRIPTION,
@@ -252,7 +252,7 @@ class McpServer:
             connection = Connection(await self._target(), self.elicit, lambda: self._refresh(opened))
             opened = connection
             await connection.open()
-            self._take(await connection.list())
+            self._take(await connection.list(), connection.unfit)
             self._about, self.instructions = connection.about, connection.instructions
         except Failure as failure:
             if connection is not None:
@@ -284,15 +284,19 @@ class McpServer:
 
     async def _refresh(self, connection: Connection) -> None:
         try:
-            self._take(await connection.list())
+            self._take(await connection.list(), connection.unfit)
         except Failure as failure:
             logging.getLogger(f"fairlead.mcp.{self.name}").warning("The tools were not read: %s", failure)
 
-    def _take(self, tools: list[Any]) -> None:
+    def _take(self, tools: list[Any], unfit: Mapping[str, str]) -> None:
         """Make actions of the tools. One that did not change stays the same action."""
-        wanted = [tool for tool in tools if any(fnmatchcase(tool.name, each) for each in self.include)]
+        wanted = [tool for tool in tools if self._wants(tool.name)]
         names = unique_names((tool.name for tool in wanted), self.prefix)
-        self.left_out = {}
+        self.left_out = {
+            tool: f"It does not fit the protocol{f', at {where}' if where else ''}. {THEIRS}"
+            for tool, where in unfit.items()
+            if self._wants(tool)
+        }
         actions: dict[str, AnyAction] = {}
         for tool in wanted:
             if tool.name in actions:
@@ -305,6 +309,9 @@ class McpServer:
         self._forget({action.name for action in actions.values()})
         for listener in list(self._listeners):
             listener(self.actions)
+
+    def _wants(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, each) for each in self.include)
 
     def _forget(self, names: set[str]) -> None:
         """Keep nothing of tools that are gone: a server may have new ones all the time."""

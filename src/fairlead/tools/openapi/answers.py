@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from fairlead._json import whole_characters
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import Context
 from fairlead.tools.remote import masked, quoted
@@ -45,6 +46,8 @@ def data_of(media: str, name: str, body: bytes, ctx: Context) -> Any:
         return None
     bare = media.partition(";")[0].strip().lower()
     if bare == "application/json" or bare.endswith("+json"):
+        if b"\\ud" in body or b"\\uD" in body:
+            body = whole_characters(body)
         try:
             return json.loads(body, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
