@@ -14,10 +14,12 @@ import pytest
 from fairlead import App, Context, Failure, Kind
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_text, require
-from fairlead.pipelines.durable import SQL
+from fairlead.pipelines.durable import SQL, run_durably
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Memory
+from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import run_all
+from fairlead.store import open_store
 from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
 from warm import Warm
@@ -190,6 +192,36 @@ def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(
         )
     assert (again.returncode, again.stdout) == (0, '"a"\n"b"\n"c"\n'), again.stderr
     assert done(tmp_path) == ["a", "b", "c"]
+
+
+async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    def shop(says: str) -> tuple[App, Process]:
+        app = App("shop", store=open_store(store_url))
+
+        @app.action(side_effects="write")
+        async def pay(item: str) -> str:
+            """Pay."""
+            if not begun.is_set():
+                begun.set()
+                await go_on.wait()
+            return says
+
+        text = "let main : !{ item: string } -> !string = plumb(i, o) { i ; action pay ; o }"
+        main = require(check_text(f"{text} (* {says} *)", options=options_for(app, {}))).main
+        assert main is not None
+        return app, main
+
+    (one, first), (other, second) = shop("first"), shop("second")
+    running = asyncio.ensure_future(run_durably(one, first, [{"item": "a"}], "monday"))
+    await begun.wait()
+    # The worker of the first run is there, has room, and is told of each task that it may take.
+    assert await run_durably(other, second, [{"item": "b"}], "tuesday") == ["second"]
+    go_on.set()
+    assert await running == ["first"]
+    for app in (one, other):
+        app.store.close()
 
 
 APP = """

@@ -22,11 +22,13 @@ from fairlead.pipelines.program import Process
 from fairlead.pipelines.running import Run
 from fairlead.pipelines.schemas import schema_of
 from fairlead.runtime import Context
+from fairlead.runtime.identity import shortened
 from fairlead.store.secrets import Secrets
 from fairlead.store.statements import statements
 from fairlead.store.store import Store, Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.run import Run as TaskRun
+from fairlead.tasks.tasks import Tasks
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
@@ -166,9 +168,11 @@ async def run_durably(app: App, main: Process, messages: list[Any], name: str, *
         app.catalogue.add(action)
     digest = hashlib.sha256(main.source.text.encode()).hexdigest()
     given = {"messages": messages, "program": digest}
-    task = await app.tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)
-    async with app.tasks.worker(lease=_LEASE):
-        done = await app.tasks.wait(task.id)
+    # A queue of its own: no other worker has this program, and this one has no other.
+    tasks = Tasks(app, app.store, f"{app.name}:{action.name}:{shortened(name)}", app.tasks.bus)
+    task = await tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)
+    async with tasks.worker(lease=_LEASE):
+        done = await tasks.wait(task.id)
     if done.failure is not None:
         raise done.failure
     results: list[Any] = done.data
