@@ -148,6 +148,15 @@ async def test_a_tool_that_changes_things_asks_the_operator(tmp_path: Path) -> N
     assert (tmp_path / "a.txt").exists()
 
 
+async def test_a_late_yes_is_to_no_later_question(tmp_path: Path) -> None:
+    person = Person(True)
+    asking = call("Fs_write", path="a.txt", content="hello")
+    await said(
+        WRITING, ["go", "again"], asking, "done", asking, "done", docroot=str(tmp_path), operator=person
+    )
+    assert len({each.id for each in person.asked}) == 2
+
+
 async def test_an_operator_may_be_a_part_of_the_pipeline(tmp_path: Path) -> None:
     text = """
     use fs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -49,6 +50,9 @@ NESTED: Final = frozenset(("tool", "lower"))
 
 Ask = Callable[[Approval], Awaitable[Verdict]]
 
+#: Numbers of questions to operators: a late answer is to its own question, and to no later one.
+_QUESTIONS: Final = itertools.count(1)
+
 
 class Dispatcher:
     """What an agent may call."""
@@ -69,7 +73,12 @@ class Dispatcher:
         self._ask = ask
         self._documents: dict[str, Action[..., Any]] | None = None
         self._runtime: Any = None
-        self._calls = 0
+
+    def within(self, journal: Journal) -> Dispatcher:
+        """The same for one call, whose own steps are kept there."""
+        one = copy(self)
+        one._host = replace(self._host, journal=journal)
+        return one
 
     async def respond(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a tool call `{id, name, input}`: its value, or the error object, as text. Never raises."""
@@ -168,8 +177,7 @@ class Dispatcher:
         asked = self._somebody(name)
         if asked is None:
             return
-        self._calls += 1
-        ask = Approval(f"{self._agent or 'call'}-{self._calls}", name, value, self._agent)
+        ask = Approval(f"{self._agent or 'call'}-{next(_QUESTIONS)}", name, value, self._agent)
         try:
             verdict = await asked(ask)
         except Exception as error:
