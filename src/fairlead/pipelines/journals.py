@@ -58,6 +58,8 @@ class Journal:
         self._asked: Counter[str] = Counter()
         #: Numbers of steps that came to nothing: whoever asks the same next is that step, with its key.
         self._free: dict[str, list[int]] = {}
+        #: What was given by steps that could not be kept.
+        self._unkept: dict[str, Any] = {}
 
     async def once(self, place: str, asked: Any, work: Work) -> Any:
         """What a step gives: as it is known, or by doing it. The work gets the step's name.
@@ -76,15 +78,21 @@ class Journal:
         if result is not MISSING:
             return result
         try:
-            result = await work(step)
+            if step not in self._unkept:
+                self._unkept[step] = await work(step)
         except BaseException as error:
             if isinstance(error, Failure):
                 self.pages.failed(step, place, error)
             if not (isinstance(error, Failure) and self.pages.failures):
                 self._free.setdefault(name, []).append(number)
             raise
-        await self.pages.keep(step, place, result)
-        return result
+        try:
+            await self.pages.keep(step, place, self._unkept[step])
+        except BaseException:
+            # It is done: whoever tries again keeps it, and does nothing.
+            self._free.setdefault(name, []).append(number)
+            raise
+        return self._unkept.pop(step)
 
     def _number(self, name: str) -> int:
         if free := self._free.get(name):
