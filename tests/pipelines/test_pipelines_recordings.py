@@ -1,11 +1,19 @@
 """Runs that are written down and played again, and runs that have a name."""
 
+import io
 import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from fairlead import App
+from fairlead.agents.models.script import ScriptModel, call
+from fairlead.pipelines.apps import options_for
+from fairlead.pipelines.checking import check_text, require
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.recordings import Recorder, read_record, replay
+from fairlead.pipelines.running import run_all
 from warm import Warm
 
 pytestmark = pytest.mark.usefixtures("warm_python")
@@ -133,6 +141,30 @@ def test_a_recorded_run_gives_what_a_plain_one_gives_before_it_fails(tmp_path: P
     assert plumb(tmp_path, "test", "a.plumb").stdout == f"ok a.rec.jsonl ({count} results, 0 steps)\n"
     if last != "0":
         assert plain.stdout == "6.0\n3.0\n2.0\n"
+
+
+@pytest.mark.parametrize("tool", ["tool { process: counter }", "action count"])
+async def test_what_is_called_within_a_tool_is_a_part_of_its_answer(tool: str) -> None:
+    text = f"""
+    let counter : !{{ n: int }} -> !int = action count
+    let tally : {{ n: int }} -> int = {tool}
+    let main : !string -> !string = agent {{ model: "default", tools: [tally] }}"""
+    app = App("shop", models=ScriptModel([[call("tally", n=1), call("tally", n=1)], "done"]))
+
+    @app.action
+    async def count(n: int) -> int:
+        """Count."""
+        return n
+
+    main = require(check_text(text, options=options_for(app, {}))).main
+    assert main is not None
+    file = io.StringIO()
+    recorder = Recorder(file)
+    recorder.received(["go"])
+    recorder.sent(await run_all(main, ["go"], Host(app=app, journal=recorder.journal())))
+    recorder.ended(None)
+    again = await replay(main, read_record(file.getvalue(), "rec"), Host(app=app))
+    assert (again.outputs, again.differences) == (["done"], [])
 
 
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:

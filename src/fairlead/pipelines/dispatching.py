@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,7 @@ from fairlead.pipelines.validating import checker, refusal
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
+    from fairlead.pipelines.journals import Journal
     from fairlead.pipelines.problems import Problem, Source
     from fairlead.tools.mcp import McpServer
 
@@ -48,10 +50,10 @@ INTERNAL: Final = frozenset(("tagger", "log"))
 NOT_LOWERABLE: Final = frozenset(("filter", "merge", "barrier", "project", "empty"))
 NESTED: Final = frozenset(("tool", "lower"))
 
-Ask = Callable[[Approval], Awaitable[Verdict]]
-
 #: Numbers of questions to operators: a late answer is to its own question, and to no later one.
 _QUESTIONS: Final = itertools.count(1)
+
+Ask = Callable[[Approval], Awaitable[Verdict]]
 
 
 class Dispatcher:
@@ -71,7 +73,7 @@ class Dispatcher:
         self._agent = agent
         self._servers = servers
         self._ask = ask
-        self._documents: dict[str, Action[..., Any]] | None = None
+        self._documents: dict[str, Action[..., Any]] = {}
         self._runtime: Any = None
 
     def within(self, journal: Journal) -> Dispatcher:
@@ -206,11 +208,11 @@ class Dispatcher:
 
     async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
         root = self._docroot(name)
-        if self._documents is None:
+        if not self._documents:
             from fairlead.tools.documents import documents
 
             made = documents(root, exec=True)
-            self._documents = {each.name: each for each in made}
+            self._documents.update({each.name: each for each in made})
         return await self._invoked(self._documents[builtin], name, value)
 
     async def _remote(self, action: Action[..., Any], name: str, value: Any) -> Any:

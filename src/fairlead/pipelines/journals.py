@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import orjson
@@ -105,9 +105,12 @@ class Journal:
         """The idempotency key of a step, where the run has a name that stays."""
         return None if self.pages.run is None else f"{self.pages.run}:{step}"
 
-    def inside(self, place: str, number: int) -> Journal:
-        """The journal of what is called within the n-th message of a place."""
-        return Journal(self.pages, f"{self._within}{place}[{number}]/")
+    def inside(self, step: str) -> Journal:
+        """The journal of what is called within a step.
+
+        The step has its name whether or not those before it are done again, and so has what is within.
+        """
+        return Journal(self.pages, f"{step}/")
 
 
 def digest(asked: Any) -> str:
@@ -165,6 +168,14 @@ class Recording(Memory):
         self._write({"step": step, "place": place, "failure": wire.render(failure)})
 
 
+def _around(step: str) -> Iterator[str]:
+    """What the name of a step says of the steps that it is within."""
+    end = step.find("/")
+    while end >= 0:
+        yield step[:end]
+        end = step.find("/", end + 1)
+
+
 class Replay(Memory):
     """Steps of a recording, and no others: what was not recorded fails."""
 
@@ -173,7 +184,8 @@ class Replay(Memory):
 
     def __init__(self, steps: dict[str, Any]) -> None:
         super().__init__(steps)
-        self.left = set(steps)
+        #: Steps that were not asked for yet. One within another is only asked for where that one is not known.
+        self.left = {step for step in steps if not any(outer in steps for outer in _around(step))}
 
     def known(self, step: str) -> Any:
         if step not in self.steps:
