@@ -227,6 +227,18 @@ async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> N
         app.store.close()
 
 
+async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_url: str) -> None:
+    app = App("shop", store=open_store(store_url))
+    main = require(check_text("let main : !int -> !int = map(value)")).main
+    assert main is not None
+    # JSON Schema takes 1.0 for a whole number, and the types of pipelines do not.
+    async with asyncio.timeout(20):
+        with pytest.raises(Failure) as caught:
+            await run_durably(app, main, [1, 1.0], "monday")
+    assert caught.value.kind is Kind.invalid_input
+    app.store.close()
+
+
 HELPED = """
 let pay : { amount: int } -> string = action pay
 let helper : !string -> !string = agent { model: "default", tools: [pay] }

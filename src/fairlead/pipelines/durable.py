@@ -142,8 +142,12 @@ async def _through(main: Process, messages: list[Any], host: Host) -> AsyncItera
     async with Run(main, host) as run:
 
         async def feed() -> None:
-            for value in messages:
-                await run.send(value)
+            try:
+                for value in messages:
+                    await run.send(value)
+            except Exception as error:
+                # Whoever waits for results hears of it.
+                run.network.fail(error)
             run.close_input()
 
         feeding = asyncio.ensure_future(feed())
