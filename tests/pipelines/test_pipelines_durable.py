@@ -16,11 +16,11 @@ from fairlead import App, Context, Failure, Kind
 from fairlead.agents.models.model import Request
 from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.pipelines.apps import options_for
-from fairlead.pipelines.checking import check_text, require
+from fairlead.pipelines.checking import check_file, check_text, require
 from fairlead.pipelines.durable import SQL, run_durably
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Memory
-from fairlead.pipelines.program import Process
+from fairlead.pipelines.program import Checked
 from fairlead.pipelines.running import run_all
 from fairlead.store import open_store
 from fairlead.store.statements import Statement
@@ -200,8 +200,8 @@ def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(
 async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    def shop(says: str) -> tuple[App, Process]:
-        app = App("shop", store=open_store(store_url))
+    def shop(says: str) -> tuple[App, Checked]:
+        app = App("shop", store=open_store(url=store_url))
 
         @app.action(side_effects="write")
         async def pay(item: str) -> str:
@@ -212,9 +212,7 @@ async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> N
             return says
 
         text = "let main : !{ item: string } -> !string = plumb(i, o) { i ; action pay ; o }"
-        main = require(check_text(f"{text} (* {says} *)", options=options_for(app, {}))).main
-        assert main is not None
-        return app, main
+        return app, require(check_text(f"{text} (* {says} *)", options=options_for(app, {})))
 
     (one, first), (other, second) = shop("first"), shop("second")
     running = asyncio.ensure_future(run_durably(one, first, [{"item": "a"}], "monday"))
@@ -228,14 +226,31 @@ async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> N
 
 
 async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_url: str) -> None:
-    app = App("shop", store=open_store(store_url))
-    main = require(check_text("let main : !int -> !int = map(value)")).main
-    assert main is not None
+    app = App("shop", store=open_store(url=store_url))
+    program = require(check_text("let main : !int -> !int = map(value)"))
     # JSON Schema takes 1.0 for a whole number, and the types of pipelines do not.
     async with asyncio.timeout(20):
         with pytest.raises(Failure) as caught:
-            await run_durably(app, main, [1, 1.0], "monday")
+            await run_durably(app, program, [1, 1.0], "monday")
     assert caught.value.kind is Kind.invalid_input
+    app.store.close()
+
+
+async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> None:
+    app = App("shop", store=open_store(url=f"sqlite:///{tmp_path}/store.db"))
+    (tmp_path / "main.plumb").write_text("use ./one let main : !int -> !int = plumb(i, o) { i ; One.f ; o }")
+    (tmp_path / "one.plumb").write_text("use ./two let f : !Two.n -> !int = map(value)")
+    (tmp_path / "two.plumb").write_text("type n = int")
+
+    def program() -> Checked:
+        return require(check_file(tmp_path / "main.plumb"))
+
+    assert await run_durably(app, program(), [1], "monday") == [1]
+    assert await run_durably(app, program(), [1], "monday") == [1]
+    (tmp_path / "two.plumb").write_text("type n = int (* and nothing else *)")
+    with pytest.raises(Failure) as caught:
+        await run_durably(app, program(), [1], "monday")
+    assert caught.value.kind is Kind.conflict
     app.store.close()
 
 

@@ -18,7 +18,7 @@ from fairlead.failures import Failure, Kind
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Memory
 from fairlead.pipelines.live import MARK, known_as, watch_for
-from fairlead.pipelines.program import Process
+from fairlead.pipelines.program import Checked, Process
 from fairlead.pipelines.running import Run
 from fairlead.pipelines.schemas import schema_of
 from fairlead.runtime import Context
@@ -161,16 +161,19 @@ async def _through(main: Process, messages: list[Any], host: Host) -> AsyncItera
             await asyncio.gather(feeding, return_exceptions=True)
 
 
-async def run_durably(app: App, main: Process, messages: list[Any], name: str, **settings: Any) -> list[Any]:
+async def run_durably(
+    app: App, program: Checked, messages: list[Any], name: str, **settings: Any
+) -> list[Any]:
     """Run a pipeline as the task of a name: the first time from its beginning, later from where it was.
 
     Raises:
         Failure: it failed; or the name belongs to a run of another program, or of other messages.
     """
-    action = stream_action(app, main, "plumb_run", **settings)
+    assert program.main is not None
+    action = stream_action(app, program.main, "plumb_run", **settings)
     if app.get(action.name) is None:
         app.catalogue.add(action)
-    digest = hashlib.sha256(main.source.text.encode()).hexdigest()
+    digest = hashlib.sha256("\0".join(program.texts().values()).encode()).hexdigest()
     given = {"messages": messages, "program": digest}
     # A queue of its own: no other worker has this program, and this one has no other.
     tasks = Tasks(app, app.store, f"{app.name}:{action.name}:{shortened(name)}", app.tasks.bus)

@@ -209,17 +209,17 @@ def _unwritable(path: str, error: OSError) -> Failure:
 def _run(program: Program, options: Options) -> int:
     from fairlead.pipelines.lines import between
 
-    _, main = _main(program, options)
+    checked, main = _main(program, options)
     console = program.console
     if console.stdin.isatty() and main.inputs:
         console.say(_BY_HAND)
     host = _host(program, options)
     if "--record" in options.values or "--durable" in options.values:
-        return _kept(program, options, main, host)
+        return _kept(program, options, checked, main, host)
     return _finish(program, lambda: between(main, lambda: _input(console), _writer(console), host))
 
 
-def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
+def _kept(program: Program, options: Options, checked: Checked, main: Process, host: Host) -> int:
     """Run and write it down, or run it as a task."""
     from fairlead.surfaces.cli import plumb_runs as runs
 
@@ -236,7 +236,7 @@ def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
         # A task has all of its input, or is none.
         raise broken
     app = host.app = runs.own_app(program)
-    return _finish(program, lambda: runs.durably(app, main, messages, write, host, given["--durable"]))
+    return _finish(program, lambda: runs.durably(app, checked, messages, write, host, given["--durable"]))
 
 
 def _test(program: Program, options: Options) -> int:

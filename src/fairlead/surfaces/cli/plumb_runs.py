@@ -15,7 +15,7 @@ from fairlead.surfaces.cli.hints import near_miss, wrong_option
 
 if TYPE_CHECKING:
     from fairlead.pipelines.host import Host
-    from fairlead.pipelines.program import Process
+    from fairlead.pipelines.program import Checked, Process
     from fairlead.runtime import App
     from fairlead.surfaces.cli.command import Options
     from fairlead.surfaces.cli.program import Program
@@ -100,7 +100,7 @@ async def recorded(
 
 
 async def durably(
-    app: App, main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, name: str
+    app: App, checked: Checked, messages: list[Any], write: Callable[[bytes], None], host: Host, name: str
 ) -> None:
     """Run as a task of the store, or go on with it; its results are written when it is done. Raises Failure."""
     from fairlead.pipelines.durable import run_durably
@@ -108,7 +108,7 @@ async def durably(
 
     settings = {"docroot": host.docroot, "auto_approve": host.auto_approve, "limits": host.limits}
     heard = {"listener": host.listener, "environ": host.environ, "model": host.model}
-    results = await run_durably(app, main, messages, name, **settings, **heard)
+    results = await run_durably(app, checked, messages, name, **settings, **heard)
     write(written(results))
 
 
