@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -250,6 +252,21 @@ def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"1\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+
+
+def test_ctrl_c_ends_a_run_whose_reader_does_not_read(triage: str) -> None:
+    command = Warm.python.command(FAIRLEAD, "plumb", "run", triage)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        os.set_blocking(running.stdin.fileno(), False)
+        block = b'{"n": 2, "text": ""}\n' * 100
+        end = time.monotonic() + 30
+        # Until nothing goes in any more, as nothing comes out.
+        while select.select([], [running.stdin], [], 0.3)[1] and time.monotonic() < end:
+            os.write(running.stdin.fileno(), block)
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 130
 

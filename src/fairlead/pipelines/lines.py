@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
@@ -26,13 +26,13 @@ _LONGEST: Final = 64 * 1024 * 1024
 async def between(
     process: Process,
     read: Callable[[], AsyncIterator[bytes]],
-    write: Callable[[bytes], None],
+    write: Callable[[bytes], Awaitable[None] | None],
     host: Host | None = None,
 ) -> None:
     """Run a process from lines to lines. Raises Failure."""
 
-    def told(batch: Batch) -> None:
-        write(written(batch))
+    def told(batch: Batch) -> Awaitable[None] | None:
+        return write(written(batch))
 
     async with Run(process, host, write=told) as run:
         await _fed(run, _feed(run, read) if process.inputs else None)
@@ -162,3 +162,23 @@ async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:
             yield chunk
     finally:
         loop.remove_reader(descriptor)
+
+
+async def write_to(descriptor: int, data: bytes) -> None:
+    """Write to a file, a pipe or a terminal; where that has no room, everything else goes on meanwhile."""
+    rest = memoryview(data)
+    while rest:
+        await _room_in(descriptor)
+        # So much goes into a pipe that has room, and never holds the loop.
+        rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]
+
+
+async def _room_in(descriptor: int) -> None:
+    if select.select([], [descriptor], [], 0)[1]:
+        return
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(descriptor)

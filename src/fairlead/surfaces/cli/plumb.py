@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -279,7 +279,7 @@ def _call(program: Program, options: Options) -> int:
     host, write = _host(program, options), _writer(program.console)
 
     async def once() -> None:
-        write(written([await call(main, value, host)]))
+        await write(written([await call(main, value, host)]))
 
     return _finish(program, once)
 
@@ -363,16 +363,20 @@ def _all_input(console: Console) -> bytes:
     return data
 
 
-def _writer(console: Console) -> Callable[[bytes], None]:
-    buffer = getattr(console.stdout, "buffer", None)
-    if buffer is None:
-        return lambda data: console.write(data.decode())
+def _writer(console: Console) -> Callable[[bytes], Awaitable[None]]:
+    """How results are written: a reader that is slow holds back the run, and neither its clocks nor Ctrl-C."""
+    try:
+        descriptor = console.stdout.fileno()
+    except (OSError, ValueError, AttributeError):
+        descriptor = None
 
-    def write(data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[buffer.write(rest) or 0 :]
-        buffer.flush()
+    async def write(data: bytes) -> None:
+        from fairlead.pipelines.lines import write_to
+
+        if descriptor is None or sys.platform == "win32":
+            console.write(data.decode())
+        else:
+            await write_to(descriptor, data)
 
     return write
 

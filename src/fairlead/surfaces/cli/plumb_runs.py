@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
@@ -68,7 +68,7 @@ async def recorded(
     main: Process,
     messages: list[Any],
     broken: ParseError | None,
-    write: Callable[[bytes], None],
+    write: Callable[[bytes], Awaitable[None]],
     host: Host,
     path: str,
 ) -> None:
@@ -85,9 +85,9 @@ async def recorded(
         recorder = Recorder(file)
         host.journal = recorder.journal()
 
-        def told(batch: list[Any]) -> None:
+        def told(batch: list[Any]) -> Awaitable[None]:
             recorder.sent(batch)
-            write(written(batch))
+            return write(written(batch))
 
         try:
             async with Run(main, host, write=told) as run:
@@ -100,7 +100,12 @@ async def recorded(
 
 
 async def durably(
-    app: App, checked: Checked, messages: list[Any], write: Callable[[bytes], None], host: Host, name: str
+    app: App,
+    checked: Checked,
+    messages: list[Any],
+    write: Callable[[bytes], Awaitable[None]],
+    host: Host,
+    name: str,
 ) -> None:
     """Run as a task of the store, or go on with it; its results are written when it is done. Raises Failure."""
     from fairlead.pipelines.durable import run_durably
@@ -109,7 +114,7 @@ async def durably(
     settings = {"docroot": host.docroot, "auto_approve": host.auto_approve, "limits": host.limits}
     heard = {"listener": host.listener, "environ": host.environ, "model": host.model}
     results = await run_durably(app, checked, messages, name, **settings, **heard)
-    write(written(results))
+    await write(written(results))
 
 
 def own_app(program: Program) -> App:
