@@ -81,6 +81,15 @@ def test_what_is_wrong_with_the_input_is_one_line_of_json_and_an_exit_code(
     assert list(error)[:3] == ["error", "category", "detail"]
 
 
+@pytest.mark.parametrize("words", [[], ["--record", "rec"]])
+def test_a_message_of_another_type_is_told_by_its_line(triage: str, tmp_path: Path, words: list[str]) -> None:
+    given = '\n{"n": 2, "text": ""}\n\n{"n": "x", "text": ""}\n{"n": 3, "text": ""}\n'
+    done = plumb("run", triage, *words, stdin=given, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, '{"n":4}\n')
+    told = json.loads(done.stderr)
+    assert (told["error"], told["line"]) == ("validation_error", 4)
+
+
 @pytest.mark.parametrize("words", [["-4"], ["--", "-4"], ["--telemetry", "-4"]])
 def test_a_call_takes_a_negative_number(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.plumb").write_text("let main : !int -> !int = map(value + 1)")

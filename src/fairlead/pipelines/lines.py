@@ -47,15 +47,18 @@ def written(values: Batch) -> bytes:
         raise ValidationError(message, details={"source": "main"}, cause=error) from error
 
 
-async def sent(run: Run, values: list[Any], broken: Failure | None = None) -> None:
+async def sent(
+    run: Run, values: list[Any], broken: Failure | None = None, numbers: list[int] | None = None
+) -> None:
     """Send messages and wait for the end, as a run between lines does: what comes before a failure is out.
 
-    `broken` is what is wrong with the input after them. Raises Failure.
+    `broken` is what is wrong with the input after them, `numbers` the lines that they came in. Raises Failure.
     """
 
     async def feed() -> None:
         for start in range(0, len(values), _BATCH):
-            await run.send_batch(values[start : start + _BATCH])
+            lines = None if numbers is None else numbers[start : start + _BATCH]
+            await _passed(run, values[start : start + _BATCH], lines)
         if broken is not None:
             raise broken
         run.close_input()
@@ -114,6 +117,7 @@ def _too_long(number: int) -> ParseError:
 
 async def _send(run: Run, lines: list[bytes], number: int) -> int:
     values: list[Any] = []
+    numbers: list[int] = []
     loads = _json.loads
     for line in lines:
         number += 1
@@ -122,13 +126,25 @@ async def _send(run: Run, lines: list[bytes], number: int) -> int:
         try:
             values.append(loads(line))
         except ValueError as error:
-            if values:
-                await run.send_batch(values)
+            await _passed(run, values, numbers)
             message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
-    if values:
-        await run.send_batch(values)
+        numbers.append(number)
+    await _passed(run, values, numbers)
     return number
+
+
+async def _passed(run: Run, values: list[Any], numbers: list[int] | None) -> None:
+    """Send messages; a failure says in which line the one was that is not of the type."""
+    if not values:
+        return
+    try:
+        await run.send_batch(values)
+    except ValidationError as failure:
+        index = None if numbers is None else run.refused(values)
+        if numbers is not None and index is not None:
+            failure.details.setdefault("line", numbers[index])
+        raise
 
 
 def unreadable(what: str, error: ValueError) -> str:

@@ -229,9 +229,10 @@ def _kept(program: Program, options: Options, checked: Checked, main: Process, h
     if not main.inputs:
         raise wrong_option(next(iter(given)), "this pipeline takes no messages, and never ends.")
     write = _writer(program.console)
-    messages, broken = runs.messages_of(_all_input(program.console))
+    messages, numbers, broken = runs.messages_of(_all_input(program.console))
     if "--record" in given:
-        return _finish(program, lambda: runs.recorded(main, messages, broken, write, host, given["--record"]))
+        path = given["--record"]
+        return _finish(program, lambda: runs.recorded(main, messages, numbers, broken, write, host, path))
     if broken is not None:
         # A task has all of its input, or is none.
         raise broken

@@ -49,24 +49,32 @@ def limits_of(given: str | None) -> dict[str, float] | None:
     return limits
 
 
-def messages_of(text: bytes) -> tuple[list[Any], ParseError | None]:
-    """The messages of JSON Lines, which only a line feed ends, up to a line that is none; and what is wrong there."""
+def messages_of(text: bytes) -> tuple[list[Any], list[int], ParseError | None]:
+    """The messages of JSON Lines, which only a line feed ends, up to a line that is none; the numbers of their lines;
+    and what is wrong there."""
     from fairlead.pipelines.lines import unreadable
 
     found: list[Any] = []
+    numbers: list[int] = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
+                numbers.append(number)
         except ValueError as error:
             message = unreadable(f"Line {number} of the input", error)
-            return found, ParseError(message, details={"source": "main", "line": number}, cause=error)
-    return found, None
+            return (
+                found,
+                numbers,
+                ParseError(message, details={"source": "main", "line": number}, cause=error),
+            )
+    return found, numbers, None
 
 
 async def recorded(
     main: Process,
     messages: list[Any],
+    numbers: list[int],
     broken: ParseError | None,
     write: Callable[[bytes], Awaitable[None]],
     host: Host,
@@ -92,7 +100,7 @@ async def recorded(
         try:
             async with Run(main, host, write=told) as run:
                 recorder.received(messages)
-                await sent(run, messages, broken)
+                await sent(run, messages, broken, numbers)
         except Failure as failure:
             recorder.ended(failure)
             raise
