@@ -120,6 +120,14 @@ def test_a_message_may_hold_what_ends_lines_elsewhere(tmp_path: Path, words: lis
 
 
 @pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    verb, *more = words
+    done = plumb(tmp_path, verb, "a.plumb", *more, given='\ufeff"a"\n')
+    assert (done.returncode, done.stdout) == (0, '"a"\n'), done.stderr
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
 def test_bytes_that_are_no_text_are_no_messages(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
     verb, *more = words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
@@ -121,6 +122,8 @@ async def _send(run: Run, lines: list[bytes], number: int) -> int:
     loads = _json.loads
     for line in lines:
         number += 1
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         if not line or line.isspace():
             continue
         try:

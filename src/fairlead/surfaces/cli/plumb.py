@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -358,10 +359,10 @@ async def _input(console: Console) -> AsyncIterator[bytes]:
 
 
 def _all_input(console: Console) -> bytes:
-    """All of the input at once, as it was sent: whether it is text is for who reads it."""
+    """All of the input at once, as it was sent but for its mark: whether it is text is for who reads it."""
     buffer = getattr(console.stdin, "buffer", None)
     data: bytes = console.stdin.read().encode() if buffer is None else buffer.read()
-    return data
+    return data.removeprefix(BOM_UTF8)
 
 
 def _writer(console: Console) -> Callable[[bytes], Awaitable[None]]:
