@@ -1,19 +1,23 @@
 """Runs that are written down and played again, and runs that have a name."""
 
+import asyncio
 import io
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead import App
+from fairlead import App, Failure, Kind
 from fairlead.agents.models.script import ScriptModel, call
+from fairlead.failures import runtime as wire
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_text, require
 from fairlead.pipelines.host import Host
+from fairlead.pipelines.lines import sent
 from fairlead.pipelines.recordings import Recorder, read_record, replay
-from fairlead.pipelines.running import run_all
+from fairlead.pipelines.running import Run, run_all
 from warm import Warm
 
 pytestmark = pytest.mark.usefixtures("warm_python")
@@ -173,6 +177,52 @@ async def test_what_is_called_within_a_tool_is_a_part_of_its_answer(tool: str) -
     recorder.ended(None)
     again = await replay(main, read_record(file.getvalue(), "rec"), Host(app=app))
     assert (again.outputs, again.differences) == (["done"], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "limits", "code"),
+    [
+        ("input ; action slow { timeout: 0.05 } ; output", None, "process_error"),
+        ("input ; action quick ; output", {"calls": 1}, "budget_exceeded"),
+        ("input ; (action slow * action wrong) ; barrier ; project(0) ; output", None, "validation_error"),
+    ],
+)
+async def test_a_recording_that_ends_in_the_middle_of_a_step_is_replayed(
+    body: str, limits: dict[str, Any] | None, code: str
+) -> None:
+    app = App("shop")
+
+    @app.action
+    async def quick(n: int) -> int:
+        """Answer."""
+        return n
+
+    @app.action
+    async def slow(n: int) -> int:
+        """Never answer."""
+        await asyncio.Event().wait()
+        return n
+
+    @app.action
+    async def wrong(n: int) -> int:
+        """Fail."""
+        await asyncio.sleep(0)
+        raise Failure(Kind.conflict, "No.")
+
+    text = f"let main : !{{ n: int }} -> !int = plumb(input, output) {{ {body} }}"
+    main = require(check_text(text, options=options_for(app, {}))).main
+    assert main is not None
+    file, given = io.StringIO(), [{"n": 1}, {"n": 2}]
+    recorder = Recorder(file, limits)
+    recorder.received(given)
+    with pytest.raises(Failure) as caught:
+        async with Run(
+            main, Host(app=app, journal=recorder.journal(), limits=limits), write=recorder.sent
+        ) as run:
+            await sent(run, given)
+    recorder.ended(caught.value)
+    again = await replay(main, read_record(file.getvalue(), "rec"), Host(app=app))
+    assert (again.failure and wire.render(again.failure)["error"], again.differences) == (code, [])
 
 
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:

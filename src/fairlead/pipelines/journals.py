@@ -7,10 +7,12 @@ steps: they are run again, on the same messages.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -22,8 +24,17 @@ from fairlead.failures.runtime import ConfigError
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 MISSING: Final = object()
+#: Seconds by which a replay may be later than its recording in ending what was cut off there.
+_LATE: Final = 5.0
 
 Work = Callable[[str], Awaitable[Any]]
+
+
+class CutOff(NamedTuple):
+    """A step that was ended after so many seconds, by a time-out or the end of the run: nobody knows its answer."""
+
+    seconds: float
+    refused: Failure
 
 
 class Pages(Protocol):
@@ -46,6 +57,10 @@ class Pages(Protocol):
 
     def failed(self, step: str, place: str, failure: Failure) -> None:
         """A step failed. It is not known by that, and may be done again."""
+        ...
+
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        """A step was ended while it was under way."""
         ...
 
 
@@ -75,14 +90,20 @@ class Journal:
         number = self._number(name)
         step = f"{name}:{number}"
         result = self.pages.known(step)
-        if result is not MISSING:
+        if result is not MISSING and not isinstance(result, CutOff):
             return result
+        if isinstance(result, CutOff):
+            await asyncio.sleep(result.seconds + _LATE)
+            raise result.refused
+        began = time.monotonic()
         try:
             if step not in self._unkept:
                 self._unkept[step] = await work(step)
         except BaseException as error:
             if isinstance(error, Failure):
                 self.pages.failed(step, place, error)
+            else:
+                self.pages.cut_off(step, place, time.monotonic() - began)
             if not (isinstance(error, Failure) and self.pages.failures):
                 self._free.setdefault(name, []).append(number)
             raise
@@ -148,6 +169,9 @@ class Memory:
     def failed(self, step: str, place: str, failure: Failure) -> None:
         pass
 
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        pass
+
 
 class Recording(Memory):
     """Steps as lines that are written down one by one, to be replayed."""
@@ -166,6 +190,9 @@ class Recording(Memory):
 
     def failed(self, step: str, place: str, failure: Failure) -> None:
         self._write({"step": step, "place": place, "failure": wire.render(failure)})
+
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        self._write({"step": step, "place": place, "cut": round(seconds, 3)})
 
 
 def _around(step: str) -> Iterator[str]:
@@ -200,4 +227,7 @@ class Replay(Memory):
         said = self.steps[step]
         if "failure" in said:
             raise wire.parse(said["failure"])
+        if "cut" in said:
+            message = f"The recording ends what {said['place']!r} is asked here, and now nothing did."
+            return CutOff(said["cut"], ConfigError(message, details={"source": said["place"]}))
         return said["result"]

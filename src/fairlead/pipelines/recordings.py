@@ -1,12 +1,13 @@
 """Recordings: a run written down as lines, and played again without models, tools or actions.
 
-Each line is one of `{"recording": 1}`, `{"input": value}`, `{"step": name, "place": name, "result": value}` (or
-`"failure"`), `{"output": value}`, and at last `{"end": null}` or `{"end": failure}`.
+Each line is one of `{"recording": 1}` (with the `"limits"` of the run, if it had any), `{"input": value}`,
+`{"step": name, "place": name, "result": value}` (or `"failure"`, or `"cut"`: the seconds after which it was ended),
+`{"output": value}`, and at last `{"end": null}` or `{"end": failure}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
@@ -26,9 +27,9 @@ VERSION: Final = 1
 class Recorder:
     """Writes a run down."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, limits: Mapping[str, Any] | None = None) -> None:
         self._file = file
-        self.write({"recording": VERSION})
+        self.write({"recording": VERSION, **({"limits": dict(limits)} if limits else {})})
 
     def write(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -62,6 +63,7 @@ class Record:
     outputs: list[Any] = field(default_factory=list)
     failure: dict[str, Any] | None = None
     complete: bool = False
+    limits: dict[str, Any] | None = None
 
 
 def read_record(text: str, name: str) -> Record:
@@ -85,7 +87,9 @@ def read_record(text: str, name: str) -> Record:
 
 
 def _read(record: Record, said: dict[str, Any]) -> None:
-    if "input" in said:
+    if "recording" in said:
+        record.limits = said.get("limits")
+    elif "input" in said:
         record.inputs.append(said["input"])
     elif "output" in said:
         record.outputs.append(said["output"])
@@ -113,7 +117,7 @@ class Replayed:
 async def replay(process: Process, record: Record, host: Host) -> Replayed:
     """Run a program on what was recorded: the same messages in, and each step as it was answered then."""
     pages = Replay(record.steps)
-    host.journal = Journal(pages)
+    host.journal, host.limits = Journal(pages), record.limits
     outputs: list[Any] = []
     failure: Failure | None = None
     try:

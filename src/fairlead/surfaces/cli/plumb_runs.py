@@ -90,7 +90,7 @@ async def recorded(
         message = f"The recording {path!r} cannot be written: {error.strerror}."
         raise ConfigError(message, details={"file": path}, cause=error) from error
     with file:
-        recorder = Recorder(file)
+        recorder = Recorder(file, host.limits)
         host.journal = recorder.journal()
 
         def told(batch: list[Any]) -> Awaitable[None]:
