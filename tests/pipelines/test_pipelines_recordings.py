@@ -12,6 +12,7 @@ import pytest
 from fairlead import App, Failure, Kind
 from fairlead.agents.models.script import ScriptModel, call
 from fairlead.failures import runtime as wire
+from fairlead.failures.runtime import ConfigError
 from fairlead.pipelines.apps import options_for
 from fairlead.pipelines.checking import check_text, require
 from fairlead.pipelines.host import Host
@@ -104,6 +105,15 @@ def test_what_is_no_whole_recording_is_refused(triage: Path, text: str) -> None:
     done = plumb(triage, "test", "triage.plumb")
     assert done.returncode == 2
     assert json.loads(done.stderr)["error"] == "config_error"
+
+
+@pytest.mark.parametrize(
+    "line", ["5", '{"step": ["a"], "place": "a"}', '{"step": "a", "place": "a"}', '{"end": 5}']
+)
+def test_a_line_of_something_else_is_no_line_of_a_recording(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_record(f'{{"recording": 1}}\n{line}\n{{"end": null}}\n', "rec")
+    assert caught.value.details["line"] == 2
 
 
 def test_bytes_that_are_no_text_are_no_recording(triage: Path) -> None:

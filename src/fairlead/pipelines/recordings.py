@@ -73,9 +73,9 @@ def read_record(text: str, name: str) -> Record:
         if not line.strip():
             continue
         try:
-            said = _json.loads(line)
+            said = _line(_json.loads(line))
             known = known or said.get("recording") == VERSION
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             message = f"Line {number} of {name!r} is not a line of a recording."
             raise ConfigError(message, details={"file": name, "line": number}, cause=error) from error
         _read(record, said)
@@ -84,6 +84,21 @@ def read_record(text: str, name: str) -> Record:
         message = f"{name!r} {why}. Make one with `plumb run FILE --record REC`."
         raise ConfigError(message, details={"file": name})
     return record
+
+
+def _line(said: Any) -> dict[str, Any]:
+    """A line of a recording. Raises ValueError where it is none."""
+    if not isinstance(said, dict) or not isinstance(said.get("end") or {}, dict):
+        raise ValueError
+    if "step" in said and not (
+        isinstance(said["step"], str)
+        and isinstance(said.get("place"), str)
+        and isinstance(said.get("failure", {}), dict)
+        and isinstance(said.get("cut", 0), int | float)
+        and said.keys() & {"result", "failure", "cut"}
+    ):
+        raise ValueError
+    return said
 
 
 def _read(record: Record, said: dict[str, Any]) -> None:
