@@ -21,7 +21,7 @@ let main : !Order -> !string = plumb(input, output) {
 
 def build(folder: Path, url: str) -> App:
     """Orders are paid, an agent says something, and they are shipped. The third one gets stuck, the first time."""
-    store = open_store(url)
+    store = open_store(url=url)
     model = ScriptModel(lambda request: f"sold {note('ask', len(request.messages))}")
     app = App("shop", store=store, models=model, idempotency=DurableIdempotency(store, lease=1.0))
 

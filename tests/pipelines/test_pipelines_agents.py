@@ -148,6 +148,15 @@ async def test_a_tool_that_changes_things_asks_the_operator(tmp_path: Path) -> N
     assert (tmp_path / "a.txt").exists()
 
 
+async def test_a_late_yes_is_to_no_later_question(tmp_path: Path) -> None:
+    person = Person(True)
+    asking = call("Fs_write", path="a.txt", content="hello")
+    await said(
+        WRITING, ["go", "again"], asking, "done", asking, "done", docroot=str(tmp_path), operator=person
+    )
+    assert len({each.id for each in person.asked}) == 2
+
+
 async def test_an_operator_may_be_a_part_of_the_pipeline(tmp_path: Path) -> None:
     text = """
     use fs
@@ -174,6 +183,23 @@ async def test_commands_on_the_side_change_an_agent() -> None:
             await run.send("x")
             await run.recv()
     assert [each.settings.temperature for each in model.requests] == [0.5, 0.1]
+
+
+async def test_an_agent_that_nobody_can_resume_any_more_goes_on() -> None:
+    text = """
+    let a : !string -> !string = agent { model: "default" }
+    let main : !string -> !json = plumb(i, o) {
+      i ; filter(value != "pause") ; a ; o
+      i ; filter(value = "pause") ; map({ pause: true }) ; a@ctrl_in
+      a@ctrl_out ; o
+    }"""
+    app = App("shop", models=ScriptModel(["answered"]))
+    async with asyncio.timeout(10), Run(program(text, app), Host(app=app)) as run:
+        await run.send("pause")
+        assert await run.recv() == {"ack": "pause"}
+        await run.send("hello")
+        run.close_input()
+        assert [each async for each in run] == ["answered"]
 
 
 async def test_memory_can_be_read_and_replaced_through_the_ports() -> None:

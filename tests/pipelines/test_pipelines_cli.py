@@ -2,9 +2,11 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -77,6 +79,15 @@ def test_what_is_wrong_with_the_input_is_one_line_of_json_and_an_exit_code(
     error = json.loads(done.stderr)
     assert error["error"] == code
     assert list(error)[:3] == ["error", "category", "detail"]
+
+
+@pytest.mark.parametrize("words", [[], ["--record", "rec"]])
+def test_a_message_of_another_type_is_told_by_its_line(triage: str, tmp_path: Path, words: list[str]) -> None:
+    given = '\n{"n": 2, "text": ""}\n\n{"n": "x", "text": ""}\n{"n": 3, "text": ""}\n'
+    done = plumb("run", triage, *words, stdin=given, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, '{"n":4}\n')
+    told = json.loads(done.stderr)
+    assert (told["error"], told["line"]) == ("validation_error", 4)
 
 
 @pytest.mark.parametrize("words", [["-4"], ["--", "-4"], ["--telemetry", "-4"]])
@@ -250,6 +261,21 @@ def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == b"1\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+
+
+def test_ctrl_c_ends_a_run_whose_reader_does_not_read(triage: str) -> None:
+    command = Warm.python.command(FAIRLEAD, "plumb", "run", triage)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        os.set_blocking(running.stdin.fileno(), False)
+        block = b'{"n": 2, "text": ""}\n' * 100
+        end = time.monotonic() + 30
+        # Until nothing goes in any more, as nothing comes out.
+        while select.select([], [running.stdin], [], 0.3)[1] and time.monotonic() < end:
+            os.write(running.stdin.fileno(), block)
         running.send_signal(signal.SIGINT)
         assert running.wait(30) == 130
 

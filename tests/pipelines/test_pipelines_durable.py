@@ -6,18 +6,23 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead import App, Context, Failure, Kind
+from fairlead.agents.models.model import Request
+from fairlead.agents.models.script import ScriptModel, Turn, call
 from fairlead.pipelines.apps import options_for
-from fairlead.pipelines.checking import check_text, require
-from fairlead.pipelines.durable import SQL
+from fairlead.pipelines.checking import check_file, check_text, require
+from fairlead.pipelines.durable import SQL, run_durably
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Memory
+from fairlead.pipelines.program import Checked
 from fairlead.pipelines.running import run_all
+from fairlead.store import open_store
 from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
 from warm import Warm
@@ -190,6 +195,147 @@ def test_a_run_with_a_name_goes_on_after_kill_9_with_the_same_command(
         )
     assert (again.returncode, again.stdout) == (0, '"a"\n"b"\n"c"\n'), again.stderr
     assert done(tmp_path) == ["a", "b", "c"]
+
+
+async def test_a_run_with_a_name_is_left_to_its_own_program(store_url: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    def shop(says: str) -> tuple[App, Checked]:
+        app = App("shop", store=open_store(url=store_url))
+
+        @app.action(side_effects="write")
+        async def pay(item: str) -> str:
+            """Pay."""
+            if not begun.is_set():
+                begun.set()
+                await go_on.wait()
+            return says
+
+        text = "let main : !{ item: string } -> !string = plumb(i, o) { i ; action pay ; o }"
+        return app, require(check_text(f"{text} (* {says} *)", options=options_for(app, {})))
+
+    (one, first), (other, second) = shop("first"), shop("second")
+    running = asyncio.ensure_future(run_durably(one, first, [{"item": "a"}], "monday"))
+    await begun.wait()
+    # The worker of the first run is there, has room, and is told of each task that it may take.
+    assert await run_durably(other, second, [{"item": "b"}], "tuesday") == ["second"]
+    go_on.set()
+    assert await running == ["first"]
+    for app in (one, other):
+        app.store.close()
+
+
+async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_url: str) -> None:
+    app = App("shop", store=open_store(url=store_url))
+    program = require(check_text("let main : !int -> !int = map(value)"))
+    # JSON Schema takes 1.0 for a whole number, and the types of pipelines do not.
+    async with asyncio.timeout(20):
+        with pytest.raises(Failure) as caught:
+            await run_durably(app, program, [1, 1.0], "monday")
+    assert caught.value.kind is Kind.invalid_input
+    app.store.close()
+
+
+async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> None:
+    app = App("shop", store=open_store(url=f"sqlite:///{tmp_path}/store.db"))
+    (tmp_path / "main.plumb").write_text("use ./one let main : !int -> !int = plumb(i, o) { i ; One.f ; o }")
+    (tmp_path / "one.plumb").write_text("use ./two let f : !Two.n -> !int = map(value)")
+    (tmp_path / "two.plumb").write_text("type n = int")
+
+    def program() -> Checked:
+        return require(check_file(tmp_path / "main.plumb"))
+
+    assert await run_durably(app, program(), [1], "monday") == [1]
+    assert await run_durably(app, program(), [1], "monday") == [1]
+    (tmp_path / "two.plumb").write_text("type n = int (* and nothing else *)")
+    with pytest.raises(Failure) as caught:
+        await run_durably(app, program(), [1], "monday")
+    assert caught.value.kind is Kind.conflict
+    app.store.close()
+
+
+HELPED = """
+let pay : { amount: int } -> string = action pay
+let helper : !string -> !string = agent { model: "default", tools: [pay] }
+let help : string -> string = tool { process: helper }
+let main : !string -> !string = agent { model: "default", tools: [TOOL] }
+"""
+
+
+def _paying(request: Request) -> Turn:
+    """Has five paid twice: for itself, or by a helper who pays five each time."""
+    said = request.messages[-1]
+    if said.role == "tool":
+        return Turn(" and ".join(each.content for each in request.messages if each.role == "tool"))
+    if said.content == "five":
+        return Turn(calls=(call("pay", amount=5),))
+    name, given = ("help", {"value": "five"}) if said.content == "help" else ("pay", {"amount": 5})
+    return Turn(calls=(call(name, **given), call(name, **given)))
+
+
+class Paid(Memory):
+    """Steps of a task; after so many, the process is gone."""
+
+    run: str | None = "task-1"
+
+    def __init__(self, steps: dict[str, Any], most: int) -> None:
+        super().__init__(steps)
+        self.most = most
+
+    async def keep(self, step: str, place: str, result: Any) -> None:
+        if len(self.steps) >= self.most:
+            raise Failure(Kind.cancelled, "The process is gone.")
+        await super().keep(step, place, result)
+
+
+def _bank(paid: dict[str | None, int]) -> App:
+    app = App("shop", models=ScriptModel(_paying))
+
+    @app.action(side_effects="write")
+    async def pay(amount: int, ctx: Context) -> str:
+        """Pay, once for each key."""
+        return f"paid {paid.setdefault(ctx.idempotency_key, len(paid) + 1)}"
+
+    return app
+
+
+@pytest.mark.parametrize(("tool", "kept"), [("pay", 3), ("help", 0), ("help", 6)])
+async def test_what_a_tool_does_twice_is_done_twice_wherever_the_run_was_cut_off(
+    tool: str, kept: int
+) -> None:
+    paid, steps = dict[str | None, int](), dict[str, Any]()
+    app = _bank(paid)
+    main = require(check_text(HELPED.replace("TOOL", tool), options=options_for(app, {}))).main
+    assert main is not None
+    with suppress(Failure):
+        await run_all(main, [tool], Host(app=app, journal=Journal(Paid(steps, kept))))
+    (said,) = await run_all(main, [tool], Host(app=app, journal=Journal(Paid(steps, 99))))
+    assert ("paid 1" in said, "paid 2" in said, len(paid)) == (True, True, 2)
+
+
+async def test_a_payment_that_could_not_be_written_down_is_not_paid_again() -> None:
+    app, keys = App("shop"), list[str | None]()
+
+    @app.action(side_effects="write")
+    async def pay(amount: int, ctx: Context) -> str:
+        """Pay."""
+        keys.append(ctx.idempotency_key)
+        return "paid"
+
+    class Away(Paid):
+        async def keep(self, step: str, place: str, result: Any) -> None:
+            self.most -= 1
+            if self.most == 0:
+                raise Failure(Kind.unavailable, "The store is away.")
+            self.steps[step] = result
+
+    main = require(check_text(PAYS, options=options_for(app, {}))).main
+    assert main is not None
+    steps: dict[str, Any] = {}
+    given = [{"amount": 5}, {"amount": 5}]
+    assert await run_all(main, given, Host(app=app, journal=Journal(Away(steps, 1)))) == ["paid", "paid"]
+    assert [key and key.rpartition(":")[2] for key in keys] == ["1", "2"]
+    assert len(steps) == 2
 
 
 APP = """

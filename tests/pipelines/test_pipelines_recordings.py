@@ -1,11 +1,24 @@
 """Runs that are written down and played again, and runs that have a name."""
 
+import asyncio
+import io
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairlead import App, Failure, Kind
+from fairlead.agents.models.script import ScriptModel, call
+from fairlead.failures import runtime as wire
+from fairlead.failures.runtime import ConfigError
+from fairlead.pipelines.apps import options_for
+from fairlead.pipelines.checking import check_text, require
+from fairlead.pipelines.host import Host
+from fairlead.pipelines.lines import sent
+from fairlead.pipelines.recordings import Recorder, read_record, replay
+from fairlead.pipelines.running import Run, run_all
 from warm import Warm
 
 pytestmark = pytest.mark.usefixtures("warm_python")
@@ -94,6 +107,15 @@ def test_what_is_no_whole_recording_is_refused(triage: Path, text: str) -> None:
     assert json.loads(done.stderr)["error"] == "config_error"
 
 
+@pytest.mark.parametrize(
+    "line", ["5", '{"step": ["a"], "place": "a"}', '{"step": "a", "place": "a"}', '{"end": 5}']
+)
+def test_a_line_of_something_else_is_no_line_of_a_recording(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_record(f'{{"recording": 1}}\n{line}\n{{"end": null}}\n', "rec")
+    assert caught.value.details["line"] == 2
+
+
 def test_bytes_that_are_no_text_are_no_recording(triage: Path) -> None:
     (triage / "bytes").write_bytes(b"\xff\xfe\x00")
     done = plumb(triage, "test", "triage.plumb", "--replay", "bytes")
@@ -109,6 +131,14 @@ def test_a_message_may_hold_what_ends_lines_elsewhere(tmp_path: Path, words: lis
     assert len(done.stdout.split("\n")) == 3
     if "--record" in words:
         assert plumb(tmp_path, "test", "a.plumb").stdout == "ok a.rec.jsonl (2 results, 0 steps)\n"
+
+
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
+def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "a.plumb").write_text("let main : !string -> !string = id")
+    verb, *more = words
+    done = plumb(tmp_path, verb, "a.plumb", *more, given='\ufeff"a"\n')
+    assert (done.returncode, done.stdout) == (0, '"a"\n'), done.stderr
 
 
 @pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "a.rec.jsonl"]])
@@ -133,6 +163,76 @@ def test_a_recorded_run_gives_what_a_plain_one_gives_before_it_fails(tmp_path: P
     assert plumb(tmp_path, "test", "a.plumb").stdout == f"ok a.rec.jsonl ({count} results, 0 steps)\n"
     if last != "0":
         assert plain.stdout == "6.0\n3.0\n2.0\n"
+
+
+@pytest.mark.parametrize("tool", ["tool { process: counter }", "action count"])
+async def test_what_is_called_within_a_tool_is_a_part_of_its_answer(tool: str) -> None:
+    text = f"""
+    let counter : !{{ n: int }} -> !int = action count
+    let tally : {{ n: int }} -> int = {tool}
+    let main : !string -> !string = agent {{ model: "default", tools: [tally] }}"""
+    app = App("shop", models=ScriptModel([[call("tally", n=1), call("tally", n=1)], "done"]))
+
+    @app.action
+    async def count(n: int) -> int:
+        """Count."""
+        return n
+
+    main = require(check_text(text, options=options_for(app, {}))).main
+    assert main is not None
+    file = io.StringIO()
+    recorder = Recorder(file)
+    recorder.received(["go"])
+    recorder.sent(await run_all(main, ["go"], Host(app=app, journal=recorder.journal())))
+    recorder.ended(None)
+    again = await replay(main, read_record(file.getvalue(), "rec"), Host(app=app))
+    assert (again.outputs, again.differences) == (["done"], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "limits", "code"),
+    [
+        ("input ; action slow { timeout: 0.05 } ; output", None, "process_error"),
+        ("input ; action quick ; output", {"calls": 1}, "budget_exceeded"),
+        ("input ; (action slow * action wrong) ; barrier ; project(0) ; output", None, "validation_error"),
+    ],
+)
+async def test_a_recording_that_ends_in_the_middle_of_a_step_is_replayed(
+    body: str, limits: dict[str, Any] | None, code: str
+) -> None:
+    app = App("shop")
+
+    @app.action
+    async def quick(n: int) -> int:
+        """Answer."""
+        return n
+
+    @app.action
+    async def slow(n: int) -> int:
+        """Never answer."""
+        await asyncio.Event().wait()
+        return n
+
+    @app.action
+    async def wrong(n: int) -> int:
+        """Fail."""
+        await asyncio.sleep(0)
+        raise Failure(Kind.conflict, "No.")
+
+    text = f"let main : !{{ n: int }} -> !int = plumb(input, output) {{ {body} }}"
+    main = require(check_text(text, options=options_for(app, {}))).main
+    assert main is not None
+    file, given = io.StringIO(), [{"n": 1}, {"n": 2}]
+    recorder = Recorder(file, limits)
+    recorder.received(given)
+    with pytest.raises(Failure) as caught:
+        async with Run(
+            main, Host(app=app, journal=recorder.journal(), limits=limits), write=recorder.sent
+        ) as run:
+            await sent(run, given)
+    recorder.ended(caught.value)
+    again = await replay(main, read_record(file.getvalue(), "rec"), Host(app=app))
+    assert (again.failure and wire.render(again.failure)["error"], again.differences) == (code, [])
 
 
 def test_without_a_recording_it_is_said_how_to_make_one(triage: Path) -> None:

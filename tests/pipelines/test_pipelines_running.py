@@ -326,6 +326,22 @@ async def test_a_session_passes_each_message_when_it_is_its_turn() -> None:
     assert await given(text, [1, 2, 3]) == ["yes", "yes", "yes"]
 
 
+async def test_a_session_whose_other_end_says_no_more_ends_where_it_is() -> None:
+    text = """
+    protocol P = send int . recv string . loop
+    let main : !int -> !string = plumb(i, o) {
+      let c : P = channel
+      i ; c
+      c@peer ; filter(value > 1) ; map("yes") ; c@peer
+      c ; o
+    }"""
+    told: list[dict[str, Any]] = []
+    async with asyncio.timeout(10):
+        results = await given(text, [2, 1, 3, *range(2000)], host=Host(listener=told.append))
+    assert results == ["yes"]
+    assert [each["messages"] for each in told if each["telemetry"] == "leftover"] == [[2001]]
+
+
 async def test_results_can_be_had_while_messages_are_still_sent() -> None:
     async with Run(program("let main : !int -> !int = map(value + 1)")) as run:
         await run.send(1)

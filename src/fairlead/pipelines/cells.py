@@ -148,6 +148,7 @@ class _Sessions:
         self._turn: list[Step] = list(session.first)
         self._moved = asyncio.Event()
         self._left = 0
+        self._dropped = 0
         self._steps = self._all(session)
 
     def _all(self, session: Session) -> dict[int, Step]:
@@ -175,17 +176,19 @@ class _Sessions:
                     if not self._turn:
                         break
                     self._moved.clear()
-                    network.rest()
-                    try:
-                        await self._moved.wait()
-                    finally:
-                        network.running += 1
-                if step in self._turn:
-                    await self._place.send(other, value)
-                    self._turn = list(step.next)
-                    self._moved.set()
+                    if not await network.until(self._moved):
+                        # Whose turn it is says nothing any more: the session ends where it is.
+                        self._turn = []
+                if step not in self._turn:
+                    self._dropped += 1
+                    continue
+                await self._place.send(other, value)
+                self._turn = list(step.next)
+                self._moved.set()
         self._left -= 1
         if self._left == 0:
+            if self._dropped:
+                self._place.host.tell("leftover", self._place.name, messages=[self._dropped])
             self._place.close()
 
 

@@ -27,7 +27,6 @@ class AgentDesk:
         self._tools: dict[str, Any] = dict(place.process.settings.get("tools", ()))
         self._servers: tuple[Any, ...] = ()
         self._connected = False
-        self._turns = 0
         self._dispatcher = self._dispatching()
 
     async def begin(self) -> None:
@@ -36,7 +35,6 @@ class AgentDesk:
         if not self._connected and not (journal is not None and journal.pages.replaying):
             self._connected = True
             await self._connect()
-        self._turns += 1
         self._dispatcher = self._dispatching()
 
     async def close(self) -> None:
@@ -108,14 +106,15 @@ class AgentDesk:
             return await self._dispatcher.respond(request)
         asked = [request["name"], given.decode(errors="replace") if isinstance(given, bytes) else given]
         told: dict[str, Any] = await journal.once(
-            f"{self._place.name}@{request['name']}", asked, lambda _: self._dispatcher.respond(request)
+            f"{self._place.name}@{request['name']}",
+            asked,
+            lambda step: self._dispatcher.within(journal.inside(step)).respond(request),
         )
         return {**told, "id": request["id"]}
 
     def _dispatching(self) -> Dispatcher:
         place = self._place
-        journal = None if place.host.journal is None else place.host.journal.inside(place.name, self._turns)
-        host = replace(place.host, journal=journal, budget=place.budget, limits=None, watch=None)
+        host = replace(place.host, journal=None, budget=place.budget, limits=None, watch=None)
         return Dispatcher(self._tools, host, agent=place.name, servers=self._servers, ask=self._operator())
 
     async def _connect(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +37,7 @@ from fairlead.pipelines.validating import checker, refusal
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
+    from fairlead.pipelines.journals import Journal
     from fairlead.pipelines.problems import Problem, Source
     from fairlead.tools.mcp import McpServer
 
@@ -46,6 +49,9 @@ _DEEPEST: Final = 8
 INTERNAL: Final = frozenset(("tagger", "log"))
 NOT_LOWERABLE: Final = frozenset(("filter", "merge", "barrier", "project", "empty"))
 NESTED: Final = frozenset(("tool", "lower"))
+
+#: Numbers of questions to operators: a late answer is to its own question, and to no later one.
+_QUESTIONS: Final = itertools.count(1)
 
 Ask = Callable[[Approval], Awaitable[Verdict]]
 
@@ -67,9 +73,14 @@ class Dispatcher:
         self._agent = agent
         self._servers = servers
         self._ask = ask
-        self._documents: dict[str, Action[..., Any]] | None = None
+        self._documents: dict[str, Action[..., Any]] = {}
         self._runtime: Any = None
-        self._calls = 0
+
+    def within(self, journal: Journal) -> Dispatcher:
+        """The same for one call, whose own steps are kept there."""
+        one = copy(self)
+        one._host = replace(self._host, journal=journal)
+        return one
 
     async def respond(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a tool call `{id, name, input}`: its value, or the error object, as text. Never raises."""
@@ -168,8 +179,7 @@ class Dispatcher:
         asked = self._somebody(name)
         if asked is None:
             return
-        self._calls += 1
-        ask = Approval(f"{self._agent or 'call'}-{self._calls}", name, value, self._agent)
+        ask = Approval(f"{self._agent or 'call'}-{next(_QUESTIONS)}", name, value, self._agent)
         try:
             verdict = await asked(ask)
         except Exception as error:
@@ -198,11 +208,11 @@ class Dispatcher:
 
     async def _builtin(self, name: str, builtin: str, value: Any) -> Any:
         root = self._docroot(name)
-        if self._documents is None:
+        if not self._documents:
             from fairlead.tools.documents import documents
 
             made = documents(root, exec=True)
-            self._documents = {each.name: each for each in made}
+            self._documents.update({each.name: each for each in made})
         return await self._invoked(self._documents[builtin], name, value)
 
     async def _remote(self, action: Action[..., Any], name: str, value: Any) -> Any:

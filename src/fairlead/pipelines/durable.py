@@ -18,15 +18,17 @@ from fairlead.failures import Failure, Kind
 from fairlead.pipelines.host import Host
 from fairlead.pipelines.journals import Journal, Memory
 from fairlead.pipelines.live import MARK, known_as, watch_for
-from fairlead.pipelines.program import Process
+from fairlead.pipelines.program import Checked, Process
 from fairlead.pipelines.running import Run
 from fairlead.pipelines.schemas import schema_of
 from fairlead.runtime import Context
+from fairlead.runtime.identity import shortened
 from fairlead.store.secrets import Secrets
 from fairlead.store.statements import statements
 from fairlead.store.store import Store, Tx
 from fairlead.tasks import ledger
 from fairlead.tasks.run import Run as TaskRun
+from fairlead.tasks.tasks import Tasks
 
 if TYPE_CHECKING:
     from fairlead.actions import Action
@@ -140,8 +142,12 @@ async def _through(main: Process, messages: list[Any], host: Host) -> AsyncItera
     async with Run(main, host) as run:
 
         async def feed() -> None:
-            for value in messages:
-                await run.send(value)
+            try:
+                for value in messages:
+                    await run.send(value)
+            except Exception as error:
+                # Whoever waits for results hears of it.
+                run.network.fail(error)
             run.close_input()
 
         feeding = asyncio.ensure_future(feed())
@@ -155,20 +161,25 @@ async def _through(main: Process, messages: list[Any], host: Host) -> AsyncItera
             await asyncio.gather(feeding, return_exceptions=True)
 
 
-async def run_durably(app: App, main: Process, messages: list[Any], name: str, **settings: Any) -> list[Any]:
+async def run_durably(
+    app: App, program: Checked, messages: list[Any], name: str, **settings: Any
+) -> list[Any]:
     """Run a pipeline as the task of a name: the first time from its beginning, later from where it was.
 
     Raises:
         Failure: it failed; or the name belongs to a run of another program, or of other messages.
     """
-    action = stream_action(app, main, "plumb_run", **settings)
+    assert program.main is not None
+    action = stream_action(app, program.main, "plumb_run", **settings)
     if app.get(action.name) is None:
         app.catalogue.add(action)
-    digest = hashlib.sha256(main.source.text.encode()).hexdigest()
+    digest = hashlib.sha256("\0".join(program.texts().values()).encode()).hexdigest()
     given = {"messages": messages, "program": digest}
-    task = await app.tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)
-    async with app.tasks.worker(lease=_LEASE):
-        done = await app.tasks.wait(task.id)
+    # A queue of its own: no other worker has this program, and this one has no other.
+    tasks = Tasks(app, app.store, f"{app.name}:{action.name}:{shortened(name)}", app.tasks.bus)
+    task = await tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)
+    async with tasks.worker(lease=_LEASE):
+        done = await tasks.wait(task.id)
     if done.failure is not None:
         raise done.failure
     results: list[Any] = done.data

@@ -7,10 +7,12 @@ steps: they are run again, on the same messages.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -22,8 +24,17 @@ from fairlead.failures.runtime import ConfigError
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 MISSING: Final = object()
+#: Seconds by which a replay may be later than its recording in ending what was cut off there.
+_LATE: Final = 5.0
 
 Work = Callable[[str], Awaitable[Any]]
+
+
+class CutOff(NamedTuple):
+    """A step that was ended after so many seconds, by a time-out or the end of the run: nobody knows its answer."""
+
+    seconds: float
+    refused: Failure
 
 
 class Pages(Protocol):
@@ -48,6 +59,10 @@ class Pages(Protocol):
         """A step failed. It is not known by that, and may be done again."""
         ...
 
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        """A step was ended while it was under way."""
+        ...
+
 
 class Journal:
     """The steps of one run, or of a part of it."""
@@ -58,6 +73,8 @@ class Journal:
         self._asked: Counter[str] = Counter()
         #: Numbers of steps that came to nothing: whoever asks the same next is that step, with its key.
         self._free: dict[str, list[int]] = {}
+        #: What was given by steps that could not be kept.
+        self._unkept: dict[str, Any] = {}
 
     async def once(self, place: str, asked: Any, work: Work) -> Any:
         """What a step gives: as it is known, or by doing it. The work gets the step's name.
@@ -73,18 +90,30 @@ class Journal:
         number = self._number(name)
         step = f"{name}:{number}"
         result = self.pages.known(step)
-        if result is not MISSING:
+        if result is not MISSING and not isinstance(result, CutOff):
             return result
+        if isinstance(result, CutOff):
+            await asyncio.sleep(result.seconds + _LATE)
+            raise result.refused
+        began = time.monotonic()
         try:
-            result = await work(step)
+            if step not in self._unkept:
+                self._unkept[step] = await work(step)
         except BaseException as error:
             if isinstance(error, Failure):
                 self.pages.failed(step, place, error)
+            else:
+                self.pages.cut_off(step, place, time.monotonic() - began)
             if not (isinstance(error, Failure) and self.pages.failures):
                 self._free.setdefault(name, []).append(number)
             raise
-        await self.pages.keep(step, place, result)
-        return result
+        try:
+            await self.pages.keep(step, place, self._unkept[step])
+        except BaseException:
+            # It is done: whoever tries again keeps it, and does nothing.
+            self._free.setdefault(name, []).append(number)
+            raise
+        return self._unkept.pop(step)
 
     def _number(self, name: str) -> int:
         if free := self._free.get(name):
@@ -97,9 +126,12 @@ class Journal:
         """The idempotency key of a step, where the run has a name that stays."""
         return None if self.pages.run is None else f"{self.pages.run}:{step}"
 
-    def inside(self, place: str, number: int) -> Journal:
-        """The journal of what is called within the n-th message of a place."""
-        return Journal(self.pages, f"{self._within}{place}[{number}]/")
+    def inside(self, step: str) -> Journal:
+        """The journal of what is called within a step.
+
+        The step has its name whether or not those before it are done again, and so has what is within.
+        """
+        return Journal(self.pages, f"{step}/")
 
 
 def digest(asked: Any) -> str:
@@ -137,6 +169,9 @@ class Memory:
     def failed(self, step: str, place: str, failure: Failure) -> None:
         pass
 
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        pass
+
 
 class Recording(Memory):
     """Steps as lines that are written down one by one, to be replayed."""
@@ -156,6 +191,17 @@ class Recording(Memory):
     def failed(self, step: str, place: str, failure: Failure) -> None:
         self._write({"step": step, "place": place, "failure": wire.render(failure)})
 
+    def cut_off(self, step: str, place: str, seconds: float) -> None:
+        self._write({"step": step, "place": place, "cut": round(seconds, 3)})
+
+
+def _around(step: str) -> Iterator[str]:
+    """What the name of a step says of the steps that it is within."""
+    end = step.find("/")
+    while end >= 0:
+        yield step[:end]
+        end = step.find("/", end + 1)
+
 
 class Replay(Memory):
     """Steps of a recording, and no others: what was not recorded fails."""
@@ -165,7 +211,8 @@ class Replay(Memory):
 
     def __init__(self, steps: dict[str, Any]) -> None:
         super().__init__(steps)
-        self.left = set(steps)
+        #: Steps that were not asked for yet. One within another is only asked for where that one is not known.
+        self.left = {step for step in steps if not any(outer in steps for outer in _around(step))}
 
     def known(self, step: str) -> Any:
         if step not in self.steps:
@@ -180,4 +227,7 @@ class Replay(Memory):
         said = self.steps[step]
         if "failure" in said:
             raise wire.parse(said["failure"])
+        if "cut" in said:
+            message = f"The recording ends what {said['place']!r} is asked here, and now nothing did."
+            return CutOff(said["cut"], ConfigError(message, details={"source": said["place"]}))
         return said["result"]

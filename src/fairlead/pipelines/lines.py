@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable, Coroutine
+from codecs import BOM_UTF8
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from fairlead import _json
@@ -26,13 +27,13 @@ _LONGEST: Final = 64 * 1024 * 1024
 async def between(
     process: Process,
     read: Callable[[], AsyncIterator[bytes]],
-    write: Callable[[bytes], None],
+    write: Callable[[bytes], Awaitable[None] | None],
     host: Host | None = None,
 ) -> None:
     """Run a process from lines to lines. Raises Failure."""
 
-    def told(batch: Batch) -> None:
-        write(written(batch))
+    def told(batch: Batch) -> Awaitable[None] | None:
+        return write(written(batch))
 
     async with Run(process, host, write=told) as run:
         await _fed(run, _feed(run, read) if process.inputs else None)
@@ -47,15 +48,18 @@ def written(values: Batch) -> bytes:
         raise ValidationError(message, details={"source": "main"}, cause=error) from error
 
 
-async def sent(run: Run, values: list[Any], broken: Failure | None = None) -> None:
+async def sent(
+    run: Run, values: list[Any], broken: Failure | None = None, numbers: list[int] | None = None
+) -> None:
     """Send messages and wait for the end, as a run between lines does: what comes before a failure is out.
 
-    `broken` is what is wrong with the input after them. Raises Failure.
+    `broken` is what is wrong with the input after them, `numbers` the lines that they came in. Raises Failure.
     """
 
     async def feed() -> None:
         for start in range(0, len(values), _BATCH):
-            await run.send_batch(values[start : start + _BATCH])
+            lines = None if numbers is None else numbers[start : start + _BATCH]
+            await _passed(run, values[start : start + _BATCH], lines)
         if broken is not None:
             raise broken
         run.close_input()
@@ -114,21 +118,36 @@ def _too_long(number: int) -> ParseError:
 
 async def _send(run: Run, lines: list[bytes], number: int) -> int:
     values: list[Any] = []
+    numbers: list[int] = []
     loads = _json.loads
     for line in lines:
         number += 1
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         if not line or line.isspace():
             continue
         try:
             values.append(loads(line))
         except ValueError as error:
-            if values:
-                await run.send_batch(values)
+            await _passed(run, values, numbers)
             message = unreadable(f"Line {number} of the input", error)
             raise ParseError(message, details={"source": "main", "line": number}, cause=error) from error
-    if values:
-        await run.send_batch(values)
+        numbers.append(number)
+    await _passed(run, values, numbers)
     return number
+
+
+async def _passed(run: Run, values: list[Any], numbers: list[int] | None) -> None:
+    """Send messages; a failure says in which line the one was that is not of the type."""
+    if not values:
+        return
+    try:
+        await run.send_batch(values)
+    except ValidationError as failure:
+        index = None if numbers is None else run.refused(values)
+        if numbers is not None and index is not None:
+            failure.details.setdefault("line", numbers[index])
+        raise
 
 
 def unreadable(what: str, error: ValueError) -> str:
@@ -162,3 +181,23 @@ async def chunks_of(descriptor: int) -> AsyncIterator[bytes]:
             yield chunk
     finally:
         loop.remove_reader(descriptor)
+
+
+async def write_to(descriptor: int, data: bytes) -> None:
+    """Write to a file, a pipe or a terminal; where that has no room, everything else goes on meanwhile."""
+    rest = memoryview(data)
+    while rest:
+        await _room_in(descriptor)
+        # So much goes into a pipe that has room, and never holds the loop.
+        rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]
+
+
+async def _room_in(descriptor: int) -> None:
+    if select.select([], [descriptor], [], 0)[1]:
+        return
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(descriptor)

@@ -30,6 +30,8 @@ class Network:
         self._done: asyncio.Future[None] | None = None
         self._checking = False
         self._ended = False
+        #: Those who wait for others to do something, with what tells them.
+        self._hoping: dict[object, asyncio.Event] = {}
         #: What sees to the end of programs and servers that tasks have started.
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -106,6 +108,18 @@ class Network:
         task.add_done_callback(self._leaving.discard)
         return asyncio.shield(task)
 
+    async def until(self, moved: asyncio.Event) -> bool:
+        """Wait for something that others do. False when nobody is left who could."""
+        one = object()
+        self._hoping[one] = moved
+        self.rest()
+        try:
+            await moved.wait()
+        finally:
+            self.running += 1
+            hopeful = self._hoping.pop(one, None) is not None
+        return hopeful
+
     def rest(self) -> None:
         """A task waits, or is over."""
         self.running -= 1
@@ -125,6 +139,10 @@ class Network:
         full = [each for each in self.inlets if each.held]
         if full:
             min(full, key=lambda each: each.capacity).grow()
+        elif self.sources == 0 and self._hoping:
+            hoping, self._hoping = self._hoping, {}
+            for moved in hoping.values():
+                moved.set()
         elif self.sources == 0 and not any(each.count for each in self.inlets):
             for each in self.inlets:
                 each.close()

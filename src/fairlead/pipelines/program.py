@@ -179,6 +179,17 @@ class Checked:
         """The process that runs."""
         return self.processes.get("main")
 
+    def texts(self) -> dict[str, str]:
+        """All that was read for it, by file: its own text, and those of the modules that it uses."""
+        found: dict[str, str] = {}
+        todo = [self]
+        while todo:
+            each = todo.pop()
+            if each.source.file not in found:
+                found[each.source.file] = each.source.text
+                todo.extend(each.modules.values())
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """The program as data: bindings with their types, types, protocols, and problems."""
         return {

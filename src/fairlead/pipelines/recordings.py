@@ -1,12 +1,13 @@
 """Recordings: a run written down as lines, and played again without models, tools or actions.
 
-Each line is one of `{"recording": 1}`, `{"input": value}`, `{"step": name, "place": name, "result": value}` (or
-`"failure"`), `{"output": value}`, and at last `{"end": null}` or `{"end": failure}`.
+Each line is one of `{"recording": 1}` (with the `"limits"` of the run, if it had any), `{"input": value}`,
+`{"step": name, "place": name, "result": value}` (or `"failure"`, or `"cut"`: the seconds after which it was ended),
+`{"output": value}`, and at last `{"end": null}` or `{"end": failure}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
@@ -26,9 +27,9 @@ VERSION: Final = 1
 class Recorder:
     """Writes a run down."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, limits: Mapping[str, Any] | None = None) -> None:
         self._file = file
-        self.write({"recording": VERSION})
+        self.write({"recording": VERSION, **({"limits": dict(limits)} if limits else {})})
 
     def write(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -62,6 +63,7 @@ class Record:
     outputs: list[Any] = field(default_factory=list)
     failure: dict[str, Any] | None = None
     complete: bool = False
+    limits: dict[str, Any] | None = None
 
 
 def read_record(text: str, name: str) -> Record:
@@ -71,9 +73,9 @@ def read_record(text: str, name: str) -> Record:
         if not line.strip():
             continue
         try:
-            said = _json.loads(line)
+            said = _line(_json.loads(line))
             known = known or said.get("recording") == VERSION
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             message = f"Line {number} of {name!r} is not a line of a recording."
             raise ConfigError(message, details={"file": name, "line": number}, cause=error) from error
         _read(record, said)
@@ -84,8 +86,25 @@ def read_record(text: str, name: str) -> Record:
     return record
 
 
+def _line(said: Any) -> dict[str, Any]:
+    """A line of a recording. Raises ValueError where it is none."""
+    if not isinstance(said, dict) or not isinstance(said.get("end") or {}, dict):
+        raise ValueError
+    if "step" in said and not (
+        isinstance(said["step"], str)
+        and isinstance(said.get("place"), str)
+        and isinstance(said.get("failure", {}), dict)
+        and isinstance(said.get("cut", 0), int | float)
+        and said.keys() & {"result", "failure", "cut"}
+    ):
+        raise ValueError
+    return said
+
+
 def _read(record: Record, said: dict[str, Any]) -> None:
-    if "input" in said:
+    if "recording" in said:
+        record.limits = said.get("limits")
+    elif "input" in said:
         record.inputs.append(said["input"])
     elif "output" in said:
         record.outputs.append(said["output"])
@@ -113,7 +132,7 @@ class Replayed:
 async def replay(process: Process, record: Record, host: Host) -> Replayed:
     """Run a program on what was recorded: the same messages in, and each step as it was answered then."""
     pages = Replay(record.steps)
-    host.journal = Journal(pages)
+    host.journal, host.limits = Journal(pages), record.limits
     outputs: list[Any] = []
     failure: Failure | None = None
     try:

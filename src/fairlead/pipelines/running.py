@@ -215,12 +215,17 @@ class Run:
         """Send messages in. Raises Failure when one is not of the type; those before it are sent."""
         if self._closed or self._check is None:
             raise PipelineError("The input of the pipeline is closed.")
+        index = self.refused(values)
+        await self._forward(values[:index])
+        if index is not None:
+            raise refusal(self.process.inputs[0].type, values[index], "main")
+
+    def refused(self, values: Batch) -> int | None:
+        """Which of these messages is the first that is not of the type."""
         check = self._check
-        for index, value in enumerate(values):
-            if not check(value):
-                await self._forward(values[:index])
-                raise refusal(self.process.inputs[0].type, value, "main")
-        await self._forward(values)
+        if check is None:
+            return None
+        return next((index for index, value in enumerate(values) if not check(value)), None)
 
     async def _forward(self, batch: Batch) -> None:
         if self._over or self._input is None:

@@ -142,6 +142,8 @@ class Talker:
             for command in batch:
                 if isinstance(command, dict):
                     await self._command(command)
+        # Nobody is left who could have it go on.
+        self._resumed.set()
 
     async def _command(self, command: dict[str, Any]) -> None:
         async with self._heeding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from codecs import BOM_UTF8
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -209,17 +210,17 @@ def _unwritable(path: str, error: OSError) -> Failure:
 def _run(program: Program, options: Options) -> int:
     from fairlead.pipelines.lines import between
 
-    _, main = _main(program, options)
+    checked, main = _main(program, options)
     console = program.console
     if console.stdin.isatty() and main.inputs:
         console.say(_BY_HAND)
     host = _host(program, options)
     if "--record" in options.values or "--durable" in options.values:
-        return _kept(program, options, main, host)
+        return _kept(program, options, checked, main, host)
     return _finish(program, lambda: between(main, lambda: _input(console), _writer(console), host))
 
 
-def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
+def _kept(program: Program, options: Options, checked: Checked, main: Process, host: Host) -> int:
     """Run and write it down, or run it as a task."""
     from fairlead.surfaces.cli import plumb_runs as runs
 
@@ -229,14 +230,15 @@ def _kept(program: Program, options: Options, main: Process, host: Host) -> int:
     if not main.inputs:
         raise wrong_option(next(iter(given)), "this pipeline takes no messages, and never ends.")
     write = _writer(program.console)
-    messages, broken = runs.messages_of(_all_input(program.console))
+    messages, numbers, broken = runs.messages_of(_all_input(program.console))
     if "--record" in given:
-        return _finish(program, lambda: runs.recorded(main, messages, broken, write, host, given["--record"]))
+        path = given["--record"]
+        return _finish(program, lambda: runs.recorded(main, messages, numbers, broken, write, host, path))
     if broken is not None:
         # A task has all of its input, or is none.
         raise broken
     app = host.app = runs.own_app(program)
-    return _finish(program, lambda: runs.durably(app, main, messages, write, host, given["--durable"]))
+    return _finish(program, lambda: runs.durably(app, checked, messages, write, host, given["--durable"]))
 
 
 def _test(program: Program, options: Options) -> int:
@@ -279,7 +281,7 @@ def _call(program: Program, options: Options) -> int:
     host, write = _host(program, options), _writer(program.console)
 
     async def once() -> None:
-        write(written([await call(main, value, host)]))
+        await write(written([await call(main, value, host)]))
 
     return _finish(program, once)
 
@@ -357,22 +359,26 @@ async def _input(console: Console) -> AsyncIterator[bytes]:
 
 
 def _all_input(console: Console) -> bytes:
-    """All of the input at once, as it was sent: whether it is text is for who reads it."""
+    """All of the input at once, as it was sent but for its mark: whether it is text is for who reads it."""
     buffer = getattr(console.stdin, "buffer", None)
     data: bytes = console.stdin.read().encode() if buffer is None else buffer.read()
-    return data
+    return data.removeprefix(BOM_UTF8)
 
 
-def _writer(console: Console) -> Callable[[bytes], None]:
-    buffer = getattr(console.stdout, "buffer", None)
-    if buffer is None:
-        return lambda data: console.write(data.decode())
+def _writer(console: Console) -> Callable[[bytes], Awaitable[None]]:
+    """How results are written: a reader that is slow holds back the run, and neither its clocks nor Ctrl-C."""
+    try:
+        descriptor = console.stdout.fileno()
+    except (OSError, ValueError, AttributeError):
+        descriptor = None
 
-    def write(data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[buffer.write(rest) or 0 :]
-        buffer.flush()
+    async def write(data: bytes) -> None:
+        from fairlead.pipelines.lines import write_to
+
+        if descriptor is None or sys.platform == "win32":
+            console.write(data.decode())
+        else:
+            await write_to(descriptor, data)
 
     return write
 

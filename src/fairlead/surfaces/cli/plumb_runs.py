@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead import _json
@@ -15,7 +15,7 @@ from fairlead.surfaces.cli.hints import near_miss, wrong_option
 
 if TYPE_CHECKING:
     from fairlead.pipelines.host import Host
-    from fairlead.pipelines.program import Process
+    from fairlead.pipelines.program import Checked, Process
     from fairlead.runtime import App
     from fairlead.surfaces.cli.command import Options
     from fairlead.surfaces.cli.program import Program
@@ -49,26 +49,34 @@ def limits_of(given: str | None) -> dict[str, float] | None:
     return limits
 
 
-def messages_of(text: bytes) -> tuple[list[Any], ParseError | None]:
-    """The messages of JSON Lines, which only a line feed ends, up to a line that is none; and what is wrong there."""
+def messages_of(text: bytes) -> tuple[list[Any], list[int], ParseError | None]:
+    """The messages of JSON Lines, which only a line feed ends, up to a line that is none; the numbers of their lines;
+    and what is wrong there."""
     from fairlead.pipelines.lines import unreadable
 
     found: list[Any] = []
+    numbers: list[int] = []
     for number, line in enumerate(text.split(b"\n"), start=1):
         try:
             if line.strip():
                 found.append(_json.loads(line))
+                numbers.append(number)
         except ValueError as error:
             message = unreadable(f"Line {number} of the input", error)
-            return found, ParseError(message, details={"source": "main", "line": number}, cause=error)
-    return found, None
+            return (
+                found,
+                numbers,
+                ParseError(message, details={"source": "main", "line": number}, cause=error),
+            )
+    return found, numbers, None
 
 
 async def recorded(
     main: Process,
     messages: list[Any],
+    numbers: list[int],
     broken: ParseError | None,
-    write: Callable[[bytes], None],
+    write: Callable[[bytes], Awaitable[None]],
     host: Host,
     path: str,
 ) -> None:
@@ -82,17 +90,17 @@ async def recorded(
         message = f"The recording {path!r} cannot be written: {error.strerror}."
         raise ConfigError(message, details={"file": path}, cause=error) from error
     with file:
-        recorder = Recorder(file)
+        recorder = Recorder(file, host.limits)
         host.journal = recorder.journal()
 
-        def told(batch: list[Any]) -> None:
+        def told(batch: list[Any]) -> Awaitable[None]:
             recorder.sent(batch)
-            write(written(batch))
+            return write(written(batch))
 
         try:
             async with Run(main, host, write=told) as run:
                 recorder.received(messages)
-                await sent(run, messages, broken)
+                await sent(run, messages, broken, numbers)
         except Failure as failure:
             recorder.ended(failure)
             raise
@@ -100,7 +108,12 @@ async def recorded(
 
 
 async def durably(
-    app: App, main: Process, messages: list[Any], write: Callable[[bytes], None], host: Host, name: str
+    app: App,
+    checked: Checked,
+    messages: list[Any],
+    write: Callable[[bytes], Awaitable[None]],
+    host: Host,
+    name: str,
 ) -> None:
     """Run as a task of the store, or go on with it; its results are written when it is done. Raises Failure."""
     from fairlead.pipelines.durable import run_durably
@@ -108,8 +121,8 @@ async def durably(
 
     settings = {"docroot": host.docroot, "auto_approve": host.auto_approve, "limits": host.limits}
     heard = {"listener": host.listener, "environ": host.environ, "model": host.model}
-    results = await run_durably(app, main, messages, name, **settings, **heard)
-    write(written(results))
+    results = await run_durably(app, checked, messages, name, **settings, **heard)
+    await write(written(results))
 
 
 def own_app(program: Program) -> App:
