@@ -93,6 +93,15 @@ def test_a_wrong_url_is_told_without_what_may_be_secret(url: str) -> None:
     assert "ret@" not in caught.value.message
 
 
+def test_an_address_is_not_taken_for_the_name_of_an_app(tmp_path: Path) -> None:
+    for address in ("sqlite:///store.db", "postgres://me:hunter2@db/tea", "postgresql://me:hunter2@db/tea"):
+        with pytest.raises(Failure) as refused:
+            open_store(address, data=tmp_path)
+        assert refused.value.kind is Kind.misconfigured
+        assert "hunter2" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [

@@ -299,7 +299,7 @@ async def test_a_task_that_is_parked_while_a_slot_is_given_up_gets_it(
 
 async def test_a_claim_that_waited_behind_a_submit_starts_no_task_before_it_was_made(store_url: str) -> None:
     now = time.time()
-    with open_store(store_url) as store:
+    with open_store(url=store_url) as store:
         await store.write(lambda tx: ledger.submit(tx, row_of(1, now), now))
         taken, _ = await store.write(ledger.taking(QUEUE, "w", 1, now - 1, LEASE))
         await store.write(lambda tx: ledger.submit(tx, row_of(2, now), now))

@@ -36,6 +36,11 @@ def open_store(
     Raises:
         Failure: the address is wrong, the database cannot be reached or written, or its tables are newer.
     """
+    if app_name.startswith(("sqlite://", "postgres://", "postgresql://")):
+        words = (
+            "The app's name is the address of a database. Give it as url=..., or in FAIRLEAD_DATABASE_URL."
+        )
+        raise StoreFailure(Kind.misconfigured, words)
     return open_at(place_of(app_name, url=url, data=data), migrate=migrate)
 
 
