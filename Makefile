@@ -29,6 +29,7 @@ $(BIN)/python:
 $(READY): pyproject.toml | $(BIN)/python
 	@echo "Setting up $(VENV) with all that tests need, about 1 GB. This takes a few minutes, once." >&2
 	@$(PIP) --editable '.[dev]'
+	@$(BIN)/python -m compileall -q -j 0 src
 	@touch $(TOUR) $@
 
 # What the tour and the tutorial need is a tenth of what the tests do. Whoever writes the tutorial's tests inside the
