@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import random
+import re
 import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 # A change is judged by the same ones each time; at a desk they are other ones, and find what nobody thought of.
 settings.register_profile(
     "here",
-    max_examples=50,
+    max_examples=25,
     deadline=None,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
@@ -203,6 +204,18 @@ def own_nats() -> Iterator[Nats]:
 def nats_cluster() -> Iterator[NatsCluster]:
     """Three NATS servers, each of which the test may stop, restart and kill."""
     yield from _running(NatsCluster())
+
+
+_folders = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the test's own. pytest's looks at all that came before for a number, and leaves a link to each."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder: Path = tmp_path_factory.getbasetemp() / f"{name}{next(_folders)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(scope="session")
