@@ -208,6 +208,8 @@ def _settle(config: pytest.Config, line: Connection, process: int) -> None:
     folders: Any = config._tmp_path_factory  # type: ignore[attr-defined]
     folders._basetemp = folders.getbasetemp() / f"process-{process}"
     folders._basetemp.mkdir(mode=0o700)
+    # Folders of earlier runs are taken away by the first process alone.
+    folders._exit_stack.pop_all()
 
 
 def _pairs(line: Connection) -> Iterator[tuple[int, int | None]]:
