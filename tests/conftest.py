@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # A change is judged by the same ones each time; at a desk they are other ones, and find what nobody thought of.
 settings.register_profile(
     "here",
-    max_examples=25,
+    max_examples=50,
     deadline=None,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],

@@ -461,7 +461,7 @@ def test_the_edge_has_the_last_word_and_names_mean_nothing(app: App) -> None:
     assert len(told["meta"]["warnings"]) == 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=40), name=st.sampled_from(["x-request-id", "traceparent", "tracestate"]))
 def test_no_header_can_be_made_to_say_more(text: str, name: str) -> None:
     app = App("x")

@@ -52,7 +52,7 @@ def test_what_is_kept_is_answered(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_bytes_are_answered(name: str) -> None:
-    @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=80, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.binary(max_size=120) | mutated(name))
     def answered(data: bytes) -> None:
         TARGETS[name](data)

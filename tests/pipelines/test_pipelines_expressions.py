@@ -19,7 +19,7 @@ from fairlead.schema.fits import same
 from pipeline_texts import EXPRESSION
 from pipeline_values import TYPES, values
 
-EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "40"))
+EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "75"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 ORDER = Record((Field("a", INT), Field("b", NUMBER, optional=True)))

@@ -13,7 +13,7 @@ from fairlead.pipelines.problems import CheckError, Problems, Source
 from fairlead.pipelines.tokens import lex
 from pipeline_texts import TOP
 
-EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "50"))
+EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "100"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 GIVEN = """\

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.pipelines.checking import check_text
 from pipeline_texts import TOP, WORDS, sound
 
-EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "75"))
+EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ", "150"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -263,7 +263,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 async def test_any_json_comes_out_as_it_went_in(value: Any) -> None:
     result = await give(value)
     if result.ok:

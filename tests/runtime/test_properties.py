@@ -93,7 +93,7 @@ def check(result: Result, action: str) -> None:
 
 
 @given(action=st.sampled_from(["several", "model", "echo", "delete"]), input=JSON | FIELDS)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 async def test_any_input_gives_a_well_formed_envelope(action: str, input: Any) -> None:
     result = await app.invoke(action, input)
     check(result, action)
@@ -131,7 +131,7 @@ ODD = st.none() | st.booleans() | st.integers() | st.floats() | TEXT | JSON
     ),
     known=st.booleans(),
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 async def test_any_options_give_a_well_formed_envelope(
     action: Any, options: dict[str, Any], known: bool
 ) -> None:
@@ -147,7 +147,7 @@ async def test_any_options_give_a_well_formed_envelope(
     retry_after=st.none() | st.floats(),
     retryable=st.none() | st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 async def test_any_failure_gives_a_well_formed_envelope(kind: Kind, **parts: Any) -> None:
     failing = App("x")
 
@@ -164,7 +164,7 @@ async def test_any_failure_gives_a_well_formed_envelope(kind: Kind, **parts: Any
     fields=st.dictionaries(TEXT, JSON, max_size=3),
     percent=st.none() | st.floats() | st.integers(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 async def test_anything_said_gives_a_well_formed_envelope(
     message: str, fields: dict[str, Any], percent: float | None
 ) -> None:

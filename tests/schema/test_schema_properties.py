@@ -21,7 +21,7 @@ from fairlead.schema import Invalid, Schema, s, schema_of, signature_of
 from fairlead.schema.fits import fits, same
 from fairlead.schema.preflight import repair
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 SCALARS = (
     st.none()
@@ -274,7 +274,7 @@ def test_valid_input_is_untouched(name: str, data: st.DataObject) -> None:
     assert notes == []
 
 
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=300)
 @given(schema=SCHEMAS, value=VALUES)
 def test_repair_never_changes_an_accepted_value(schema: dict[str, Any], value: Any) -> None:
     mended, _ = repair(value, schema)
@@ -282,7 +282,7 @@ def test_repair_never_changes_an_accepted_value(schema: dict[str, Any], value: A
     assert same(mended, value) or not jsonschema_rs.is_valid(schema, value)
 
 
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=300)
 @given(schema=SCHEMAS, value=VALUES)
 def test_what_a_validator_accepts_fits(schema: dict[str, Any], value: Any) -> None:
     if _has_whole_float(value):
@@ -291,7 +291,7 @@ def test_what_a_validator_accepts_fits(schema: dict[str, Any], value: Any) -> No
     assert fits(value, schema) or not jsonschema_rs.is_valid(schema, value)
 
 
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=300)
 @given(schema=SCHEMAS, value=VALUES)
 @example(
     schema={"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "required": ["a"]}]},
@@ -306,7 +306,7 @@ def test_repair_is_idempotent(schema: dict[str, Any], value: Any) -> None:
     assert notes == []
 
 
-@settings(quick, max_examples=75)
+@settings(quick, max_examples=150)
 @given(schema=SCHEMAS, value=VALUES)
 def test_what_validates_after_repair_is_returned(schema: dict[str, Any], value: Any) -> None:
     compiled = schema_of(schema)

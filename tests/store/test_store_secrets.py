@@ -442,7 +442,7 @@ def sealing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secrets]:
         yield Secrets(store, KeyInFile(folder / "k"))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(plain=st.binary(max_size=2000), context=st.text(max_size=50), other=st.text(max_size=50))
 def test_what_is_sealed_opens_in_its_own_context_only(
     sealing: Secrets, plain: bytes, context: str, other: str
@@ -456,7 +456,7 @@ def test_what_is_sealed_opens_in_its_own_context_only(
             sealing.open(sealed, other)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(at=st.integers(0, 200), by=st.characters(codec="ascii"), cut=st.integers(0, 3))
 def test_a_sealed_text_that_was_changed_does_not_open(sealing: Secrets, at: int, by: str, cut: int) -> None:
     sealed = sealing.seal(b"0123456789" * 6, "task")

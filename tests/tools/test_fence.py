@@ -366,7 +366,7 @@ _PIECES = st.sampled_from(
 ) | st.text(max_size=4)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     names=st.lists(_PIECES, max_size=8), lead=st.sampled_from(["", "/", "//", "~/", "{root}/", "{outside}/"])
 )

@@ -253,7 +253,7 @@ def naive_name(pattern: str, name: str) -> bool:
 _STARRED = st.from_regex(r"([ab?]|\*(?!\*)){1,5}", fullmatch=True) | st.just("**")
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     pattern=st.lists(_STARRED, min_size=2, max_size=5),
     names=st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=6),

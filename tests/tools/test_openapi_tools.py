@@ -572,7 +572,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_is_given_is_answered_or_refused_and_nothing_breaks(ours: str, data: st.DataObject) -> None:
     actions = _ours(ours)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fairlead.surfaces.client.sse import Message, Reader, TooLong
 
-quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LINE_ENDS = st.sampled_from(["\n", "\r", "\r\n"])
 #: Characters that other ways of splitting lines fall for, and those that the format itself uses.
 TEXT = st.text(st.sampled_from("ab :\u2028\u0085\x0b\x1c€𝄞\ufeff\0"), max_size=6)

@@ -298,7 +298,7 @@ bodies = st.binary(max_size=60) | st.recursive(
 ).map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "HEAD", "OPTIONS", "X"]),
     path=names,

@@ -138,7 +138,7 @@ def test_bytes_are_text() -> None:
     assert arguments_of(b'{"a": 1}').value == {"a": 1}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(OBJECTS, st.sampled_from([None, 1, "\t"]))
 def test_proper_json_is_read_as_it_is(value: Any, indent: Any) -> None:
     for text in (json.dumps(value, indent=indent), json.dumps(value, ensure_ascii=False)):
@@ -148,7 +148,7 @@ def test_proper_json_is_read_as_it_is(value: Any, indent: Any) -> None:
         assert same(mended(text).value, value)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(OBJECTS)
 def test_python_literals_are_read_as_what_they_say(value: Any) -> None:
     text = repr(value)
@@ -160,7 +160,7 @@ def test_python_literals_are_read_as_what_they_say(value: Any) -> None:
     assert same(found, ast.literal_eval(text))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(OBJECTS, st.data())
 def test_what_is_cut_off_is_refused_or_loses_no_begun_value(value: Any, data: st.DataObject) -> None:
     """A cut text is read only where nothing that was begun is missing; whatever came whole is there unchanged."""
@@ -182,7 +182,7 @@ def begins(found: Any, value: Any) -> bool:
     return same(found, value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("{}[](),:'\"\\/*`abtrue1.-Nn \n"), max_size=30))
 def test_any_text_is_a_value_or_a_refusal(text: str) -> None:
     with contextlib.suppress(Unreadable):

@@ -37,7 +37,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(JSON, st.integers(LEAST, 5000))
 def test_a_success_fits_its_budget_and_stays_json(result: Any, most: int) -> None:
     envelope = wire.success(result, tool="act")

@@ -106,7 +106,7 @@ def test_unused_definitions_are_removed_and_used_ones_stay() -> None:
     jsonschema_rs.validator_for(smaller)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("ab .!?\n"), max_size=60), st.integers(1, 40))
 def test_a_shortened_text_is_a_beginning_within_its_length(text: str, longest: int) -> None:
     short = shortened(text, longest)

@@ -308,7 +308,7 @@ TAKEN = {
 }  # fmt: skip
 
 
-@settings(max_examples=125, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_what_fits_has_a_strict_form_and_comes_back(case: tuple[Any, Any]) -> None:
     schema, original = case
@@ -319,7 +319,7 @@ def test_what_fits_has_a_strict_form_and_comes_back(case: tuple[Any, Any]) -> No
     assert same(strict.decode(sent), original)
 
 
-@settings(max_examples=125, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(confusing())
 def test_branches_that_look_alike_are_told_apart(case: tuple[Any, Any]) -> None:
     schema, original = case
@@ -330,7 +330,7 @@ def test_branches_that_look_alike_are_told_apart(case: tuple[Any, Any]) -> None:
     assert same(strict.decode(sent), original)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SHAPES)
 def test_a_strict_schema_keeps_the_providers_rules(shape: Shape) -> None:
     strict = Strict(Nodes(whole(shape.schema))).schema
@@ -351,7 +351,7 @@ def test_a_strict_schema_keeps_the_providers_rules(shape: Shape) -> None:
     assert beyond_openai(strict) is None
 
 
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), st.sampled_from([("gemini", GEMINI), ("anthropic", ANTHROPIC)]))
 def test_what_fits_also_fits_in_the_words_of_other_providers(
     case: tuple[Any, Any], to: tuple[str, Dialect]
@@ -368,7 +368,7 @@ def test_what_fits_also_fits_in_the_words_of_other_providers(
     assert same(root.decode(sent), original)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(SHAPES, ANYTHING)
 def test_whatever_comes_is_left_for_the_runtime_to_judge(shape: Shape, sent: Any) -> None:
     strict = Strict(Nodes(whole(shape.schema)))

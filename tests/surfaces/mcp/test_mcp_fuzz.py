@@ -142,7 +142,7 @@ def check(data: bytes) -> None:
 
 
 @given(st.lists(anything, max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_message_kills_a_connection(taken: list[Any]) -> None:
     async def run() -> None:
         sent: list[bytes] = []
@@ -167,7 +167,7 @@ def test_no_message_kills_a_connection(taken: list[Any]) -> None:
     st.sampled_from(METHODS),
     words,
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_body_makes_the_endpoint_fail(body: Any, version: str, method: str, name: str) -> None:
     async def run() -> None:
         endpoint = SERVER.http()
@@ -183,7 +183,7 @@ def test_no_body_makes_the_endpoint_fail(body: Any, version: str, method: str, n
 
 
 @given(st.binary(max_size=60), st.dictionaries(odd_headers, st.binary(max_size=20), max_size=3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_bytes_make_the_endpoint_fail(body: bytes, odd: dict[str, bytes]) -> None:
     async def run() -> None:
         endpoint = SERVER.http()
