@@ -401,6 +401,41 @@ def test_a_file_that_cannot_be_written_is_one_line_of_json(tmp_path: Path) -> No
         assert [json.loads(line)["error"] for line in done.stderr.splitlines()] == ["config_error"]
 
 
+LONG = "let main:!int->!int=id\n" + "(* It says much. *)\n" * 100
+#: No file may become longer than half a kilobyte, as on a disk that is full.
+FULL_DISK = """
+import resource, sys
+from fairlead.surfaces.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+main(["plumb", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("words", [["fmt", "x.plumb"], ["render", "x.plumb", "--out", "x.svg"]])
+def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    (tmp_path / "x.svg").write_text("drawn before")
+    command = [sys.executable, "-c", FULL_DISK, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+    left = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    assert left == {"x.plumb": LONG, "x.svg": "drawn before"}
+
+
+def test_a_file_that_is_written_anew_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    path = tmp_path / "there" / "x.plumb"
+    path.parent.mkdir()
+    path.write_text(LONG)
+    path.chmod(0o640)
+    (tmp_path / "link.plumb").symlink_to(path)
+    assert plumb("fmt", "link.plumb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "link.plumb").is_symlink()
+    assert (path.read_text() == LONG, path.stat().st_mode & 0o777) == (False, 0o640)
+    assert plumb(
+        "render", "link.plumb", "--format", "dot", "--out", "/dev/stdout", cwd=tmp_path
+    ).stdout.startswith("digraph")
+
+
 def test_a_test_without_a_recording_is_a_wrong_configuration(tmp_path: Path) -> None:
     (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
     done = plumb("test", "x.plumb", cwd=tmp_path)
