@@ -436,6 +436,23 @@ def test_a_file_that_is_written_anew_keeps_its_mode_and_its_links(tmp_path: Path
     ).stdout.startswith("digraph")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "x.rec.jsonl"]])
+def test_results_that_cannot_be_written_are_told_in_a_line(
+    words: list[str], triage: str, tmp_path: Path
+) -> None:
+    verb, *more = words
+    with open("/dev/full", "w") as full:
+        command = Warm.python.command(FAIRLEAD, "plumb", verb, triage, *more)
+        given = b'{"n": 2, "text": "a"}\n'
+        done = subprocess.run(
+            command, input=given, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: The output cannot be written: No space left")
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_a_test_without_a_recording_is_a_wrong_configuration(tmp_path: Path) -> None:
     (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
     done = plumb("test", "x.plumb", cwd=tmp_path)

@@ -386,11 +386,17 @@ def _writer(console: Console) -> Callable[[bytes], Awaitable[None]]:
 
     async def write(data: bytes) -> None:
         from fairlead.pipelines.lines import write_to
+        from fairlead.surfaces.cli.console import Unwritable
 
         if descriptor is None or sys.platform == "win32":
             console.write(data.decode())
-        else:
+            return
+        try:
             await write_to(descriptor, data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise Unwritable(error.errno, error.strerror) from error
 
     return write
 
