@@ -105,6 +105,7 @@ class Tasks:
         Raises:
             Failure: the call would be refused; the key has been used for another request; the rate is exceeded.
         """
+        options.a_text("surface", surface)
         checked = await self.app.check(action, input, surface=surface, user=user, auth=auth, confirm=confirm)
         row = self._row(checked, surface, user, auth)
         now = self._wall()
@@ -150,10 +151,11 @@ class Tasks:
         Raises:
             Failure: one of them would be refused; `details["index"]` says which.
         """
+        options.a_text("surface", surface)
         given: list[str] = []
         now = self._wall()
         row = options.checked(now, delay, deadline, priority, None, metadata, None, slot, slots, max_attempts)
-        for index, input in enumerate(inputs):
+        for index, input in enumerate(options.all_of("inputs", inputs)):
             try:
                 checked = await self.app.check(
                     action, input, surface=surface, user=user, auth=auth, confirm=confirm
@@ -180,11 +182,13 @@ class Tasks:
         Raises:
             Failure: there is none.
         """
+        _named(id, caller)
         return self._own(await self.store.read(lambda tx: ledger.find(tx, id)), id, caller)
 
     async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
         """Tasks whose ids begin with this."""
         options.whole("limit", limit, 0)
+        _named(prefix, caller, "prefix")
         ends = ids_from(prefix)
         if ends is None:
             return []
@@ -207,6 +211,9 @@ class Tasks:
         `state` is a state, or `open`, `closed` or `all`.
         """
         wanted = _states(state)
+        for field, each in (("caller", caller), ("parent", parent), ("before", before)):
+            if each is not None:
+                options.a_text(field, each)
         created, before_id = _cursor(before)
         options.whole("limit", limit, 0)
         size = max(1, min(limit, MOST))
@@ -243,6 +250,7 @@ class Tasks:
 
     async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
         """End a task and its children, whatever they are doing; one that has ended stays as it is."""
+        _named(id, caller)
         why = options.words("reason", reason or "canceled")
 
         def work(tx: Tx) -> Task:
@@ -260,6 +268,7 @@ class Tasks:
         Raises:
             Failure: it is not paused; or the answer is none of the options.
         """
+        _named(id, caller)
         given = options.json_of(input)
 
         def work(tx: Tx) -> Task:
@@ -318,6 +327,7 @@ class Tasks:
             Failure: it has not, after so many seconds.
         """
         options.seconds("timeout", timeout)
+        _named(id, caller)
         try:
             async with asyncio.timeout(timeout):
                 with self.store.listening(ledger.task_topic(id)) as bell:
@@ -443,6 +453,13 @@ class Tasks:
             return tx.all(SQL.listed_rare, queue=self.queue, state=min(wanted).value, size=size, **at)
         which = SQL.listed_open if wanted.isdisjoint(FINAL) else SQL.listed
         return tx.all(which, queue=self.queue, size=size, **at)
+
+
+def _named(id: str, caller: str | None, field: str = "id") -> None:
+    """Refuse what no task is found by."""
+    options.a_text(field, id)
+    if caller is not None:
+        options.a_text("caller", caller)
 
 
 def _lasting(identity: Any) -> Any:
