@@ -261,21 +261,34 @@ class Tasks:
         return await self.store.write(work)
 
     async def answer(
-        self, id: str, input: Any = None, *, caller: str | None = None, grant: bool = False
+        self,
+        id: str,
+        input: Any = None,
+        *,
+        caller: str | None = None,
+        grant: bool = False,
+        key: str | None = None,
     ) -> Task:
         """Let a paused task go on with an answer; its log tells one that is a `grant` from others.
 
+        Args:
+            key: Idempotency: an answer that is given again under the key answers no later question.
+
         Raises:
-            Failure: it is not paused; or the answer is none of the options.
+            Failure: it is not paused; the answer is none of the options; the key was used for another answer.
         """
         _named(id, caller)
-        given = options.json_of(input)
+        given, key = options.json_of(input), options.name("key", key)
 
         def work(tx: Tx) -> Task:
-            task = self._own(ledger.find(tx, id), id, caller)
+            # Of two answers under one key, the second waits here until the first is in the log.
+            task = self._own(ledger.find(tx, id) if key is None else ledger.find_locked(tx, id), id, caller)
+            before = None if key is None else ledger.answered(tx, id, key)
+            if before is not None:
+                return _same(task, before, given)
             if not task.state.paused:
                 raise Failure(Kind.conflict, f"Task {id} is {task.state.value}: it waits for no answer.")
-            moved = ledger.resume(tx, id, _chosen(task, given), self._wall(), grant)
+            moved = ledger.resume(tx, id, _chosen(task, given), self._wall(), grant, key)
             if moved is None:
                 raise Failure(Kind.conflict, f"Task {id} waits for no answer any more: another came first.")
             return moved
@@ -487,6 +500,15 @@ def _asked(task: Task) -> tuple[Any, ...]:
 def _slots(tx: Tx, slot: str | None) -> int:
     row = None if slot is None else tx.one(SQL.slot_size, name=slot)
     return 1 if row is None else int(row[0])
+
+
+def _same(task: Task, before: Event, given: Any) -> Task:
+    """A task that was given an answer before, if that was the same one."""
+    if before.data["input"] != given:
+        raise KeyUsed(
+            "This key was used for another answer. Use a new one, or repeat the first answer exactly."
+        )
+    return task
 
 
 def _chosen(task: Task, answer: Any) -> Any:
