@@ -652,6 +652,30 @@ async def test_a_host_that_is_slow_does_not_hold_up_the_others(site: Site, recei
         await receiver.count(changes.EACH + 3)
 
 
+async def test_an_owner_s_slow_receivers_leave_places_for_the_others(site: Site, receiver: Receiver) -> None:
+    receiver.go.clear()
+    deliverer = await site.deliverer(concurrency=8)
+
+    async def ended(owner: str, url: str) -> None:
+        entering = site.gateway.entries.entering("echo", owner)
+        task = await site.app.tasks.submit("add", {"a": 1, "b": 2}, also=entering)
+        await webhooks.add(site.gateway, task, url)
+        await site.app.tasks.cancel(task.id)
+        await deliverer.follow()
+        site.time.now += 1
+
+    async with Receiver(host="127.0.0.2") as quick:
+        for _ in range(10):
+            await ended("local", receiver.url)
+        await ended("other", quick.url)
+        deliverer.start()
+        await quick.count(1)
+        await receiver.count(6)
+        assert receiver.busy == 6
+        receiver.go.set()
+        await receiver.count(10)
+
+
 async def test_an_invoke_that_left_a_task_can_be_told_of(site: Site, receiver: Receiver) -> None:
     async with site.client() as client:
         answer = await client.post("/api/v1/agents/echo/invoke", json={"message": "hi"})
