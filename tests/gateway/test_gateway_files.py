@@ -17,8 +17,11 @@ import beeos_sdk as sdk
 import httpx
 import pytest
 
-from fairlead import App
+from fairlead import App, Failure, Kind
+from fairlead.gateway.files import Files
 from fairlead.gateway.keys import Keys
+from fairlead.gateway.sweeper import Sweeper
+from fairlead.store.statements import Statement
 from fairlead.surfaces.http.asgi import Message
 from fairlead.testing import FixedClock
 from gateway.site_under_test import PATIENCE, Site, build, serving
@@ -73,6 +76,10 @@ def shed_at(store_url: str, folder: Path, clock: FixedClock | None = None) -> It
 def shed(store_url: str, tmp_path: Path) -> Iterator[Shed]:
     with shed_at(store_url, tmp_path) as made:
         yield made
+
+
+def on_disk(folder: Path) -> list[bytes]:
+    return [each.read_bytes() for each in (folder / "files").rglob("*") if each.is_file()]
 
 
 def changed(url: str, **query: str) -> str:
@@ -273,6 +280,35 @@ def test_an_upload_that_is_cut_short_leaves_nothing_and_may_be_made_again(shed: 
     assert httpx.get(made.download_url).status_code == 404
     assert shed.put(made.upload_url, b"whole").status_code == 200
     assert httpx.get(made.download_url).content == b"whole"
+
+
+def test_content_that_nobody_came_to_note_is_taken_away(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = Files._received
+
+    async def left(self: Files, call: Any, file: Any) -> Any:
+        await received(self, call, file)
+        raise Failure(Kind.unavailable, "The store is away.")
+
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        whole = shed.uploaded(b"whole")
+        lost = shed.presigned()
+        sweep = Sweeper(shed.app, shed.asgi._gateway.files).look
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "_received", left)
+            assert shed.put(lost.upload_url, b"left behind").status_code == 503
+        asyncio.run(sweep())
+        assert len(on_disk(tmp_path)) == 2  # it may be sent again still
+        clock.move(4 * 3600)
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == [b"whole"]
+        assert not list((tmp_path / "files").glob(f"{lost.file_id}*"))
+        assert httpx.get(whole.download_url).content == b"whole"
+        assert shed.app.store.read_now(lambda tx: tx.all(Statement.of("SELECT name FROM artifacts"))) == [
+            ("a.txt",)
+        ]
 
 
 def test_an_upload_whose_bytes_stay_away_is_not_waited_for_and_may_be_made_again(shed: Shed) -> None:

@@ -18,6 +18,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ from fairlead.failures.gateway import (
 )
 from fairlead.gateway.call import LONGEST_ID, Answer, Call, Content, Route
 from fairlead.runtime import App
+from fairlead.runtime.hooks import report
 from fairlead.store.statements import statements
 from fairlead.store.store import Row, Tx, writable
 from fairlead.surfaces.http.asgi import Disconnected
@@ -45,6 +47,10 @@ LARGEST: Final = 100 * 1024 * 1024
 UPLOAD_FOR: Final = 3600
 DOWNLOAD_FOR: Final = 24 * 3600
 _LONGEST_UPLOAD: Final = 3600.0
+#: Seconds after which no upload can be under way: the address was taken at its last moment, and then all of its time.
+_NEVER: Final = UPLOAD_FOR + 2 * _LONGEST_UPLOAD
+#: Files that are forgotten at once.
+_SWEPT: Final = 100
 LONGEST_NAME: Final = 512
 LONGEST_TYPE: Final = 255
 _PIECE: Final = 256 * 1024
@@ -79,6 +85,7 @@ class Files:
         self.largest = largest
         self._store = app.store
         self._clock = app.wall
+        self._redactor = app.redactor
         self._public = None if public_url is None else public_url.rstrip("/")
         self._artifacts = Artifacts(app.store, folder, largest=largest, clock=app.wall)
 
@@ -101,8 +108,8 @@ class Files:
 
         def work(tx: Tx) -> None:
             tx.run(SQL.add, **row)
-            # Those that nobody uploaded in time can never be.
-            tx.run(SQL.prune, before=now - UPLOAD_FOR - _LONGEST_UPLOAD)
+            # Those that nobody began to upload in time can never be. Others may have content: that is swept.
+            tx.run(SQL.prune, before=now - _NEVER)
 
         await self._store.write(work)
         return file
@@ -179,6 +186,25 @@ class Files:
             raise
         return file._replace(artifact=kept.id, size=kept.size, sha256=kept.sha256)
 
+    async def sweep(self) -> bool:
+        """Forget some files that were never whole, with what is on disk of them; gives whether there may be more."""
+        before = self._clock() - _NEVER
+        rows = await self._store.read(lambda tx: tx.all(SQL.unfinished, before=before, size=_SWEPT))
+        return await self._forgotten(rows) == _SWEPT
+
+    async def _forgotten(self, rows: Iterable[Row]) -> int:
+        """Forget files, their content first: who is killed in between finds them again."""
+        count = 0
+        for file, owner in rows:
+            try:
+                await asyncio.to_thread(self._artifacts.drop_now, file, _artifact_owner(owner))
+            except OSError:
+                report("The content of a file that is to be forgotten could not be removed.", self._redactor)
+                continue
+            await self._store.write(partial(_forget, file))
+            count += 1
+        return count
+
     def opened(self, file: File, pieces: ExitStack) -> BinaryIO:
         """A file's content, to be read. Raises Failure."""
         assert file.artifact is not None
@@ -237,6 +263,10 @@ class Files:
             host = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         scheme = "https" if request.scope.get("scheme") == "https" else "http"
         return f"{scheme}://{host}{request.scope.get('root_path', '').rstrip('/')}"
+
+
+def _forget(file: str, tx: Tx) -> None:
+    tx.run(SQL.forget, id=file)
 
 
 def told(attachments: Iterable[Mapping[str, Any]]) -> str:

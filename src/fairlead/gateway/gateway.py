@@ -206,12 +206,15 @@ class Gateway:
 
         return KeyResolver(self, required=self._required)
 
-    def start(self) -> None:
-        """Begin what is done beside answering, on the event loop that runs."""
+    def start(self, *, serving: bool = True) -> None:
+        """Begin what is done beside answering, on the event loop that runs.
+
+        Only a process that is serving knows how the files of callers are kept, and forgets them.
+        """
         from fairlead.gateway.background import Background
 
         if self._background is None:
-            self._background = Background(self.app, self.guard)
+            self._background = Background(self.app, self.guard, self.files if serving else None)
             self._background.start()
 
     async def stop(self) -> None:
