@@ -27,5 +27,17 @@ DELETE FROM gateway_files WHERE id IN (
 -- unfinished
 SELECT id, owner FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT :size
 
+-- old
+SELECT id, owner FROM gateway_files WHERE artifact IS NOT NULL AND created < :before ORDER BY created LIMIT :size
+
+-- held
+SELECT coalesce(sum(size), 0) FROM gateway_files WHERE owner = :owner
+
+-- lock_owner
+SELECT 1
+
+-- lock_owner (postgres)
+SELECT pg_advisory_xact_lock(hashtextextended(:owner::text, 7226153473))
+
 -- forget
 DELETE FROM gateway_files WHERE id = :id

@@ -112,6 +112,9 @@ class GatewayOptions(TypedDict, total=False):
     #: Bytes of a file that callers upload, and the folder that files are in; else in the data folder.
     largest_file: int
     files_folder: str
+    #: Bytes of all files of one owner, and seconds that a file is kept; None for no limit, and for good.
+    files_quota: int | None
+    files_retention: float | None
     #: Days that lines of the audit log are kept, and whether requests that only look are written down, too.
     audit_days: float
     audit_looks: bool
@@ -149,7 +152,13 @@ class Gateway:
         self._audit: dict[str, Any] = {"looks": options.get("audit_looks", False)}
         if "audit_days" in options:
             self._audit["kept_for"] = options["audit_days"] * 86400.0
-        names = {"public_url": "public_url", "largest_file": "largest", "files_folder": "folder"}
+        names = {
+            "public_url": "public_url",
+            "largest_file": "largest",
+            "files_folder": "folder",
+            "files_quota": "quota",
+            "files_retention": "retention",
+        }
         self._files: dict[str, Any] = {names[key]: value for key, value in options.items() if key in names}
         self._background: Background | None = None
         self._router = Router(routes())
