@@ -106,7 +106,9 @@ class Talker:
         most, taken = self._settings.get("max_messages"), 0
         while not self._stopped and (batch := await inlet.get()) is not None:
             for value in batch:
-                await self._resumed.wait()
+                if not self._resumed.is_set():
+                    # Where nobody is left who could resume it, it goes on: what was sent to it is answered.
+                    await place.network.until(self._resumed)
                 if self._stopped:
                     return
                 await place.send("output", await timed(place, partial(self._turn, value)))
