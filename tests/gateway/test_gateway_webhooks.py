@@ -28,6 +28,7 @@ from fairlead.outgoing import Guard
 from fairlead.runtime.clock import Clock
 from fairlead.store import Tx
 from fairlead.store.statements import Statement
+from fairlead.surfaces.talking import gateway_of
 from fairlead.tasks import Task, ledger
 from fairlead.tasks.states import State
 from gateway.webhooks_under_test import KEY, OTHER_KEY, add_keys, build
@@ -413,6 +414,18 @@ async def test_a_name_that_leads_inside_when_it_is_called_is_not_called(
     assert row["last_error"].startswith("transport: ")
     assert row["last_error"].endswith("(SSRF protection)")
     assert receiver.got == []
+
+
+async def test_a_worker_delivers_to_where_the_app_s_server_may(site: Site, receiver: Receiver) -> None:
+    site.app.http(gateway={"guard": Guard(allow_private=True)})
+    worker = gateway_of(site.app)
+    hook = await ended_with_hook(site, receiver.url)
+    worker.start(serving=False)
+    try:
+        await receiver.count(1)
+    finally:
+        await worker.stop()
+    assert [each["status"] for each in await site.rows(hook.id)] == ["succeeded"]
 
 
 async def test_a_name_that_has_no_address_yet_may_be_registered(site: Site, receiver: Receiver) -> None:

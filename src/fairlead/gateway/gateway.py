@@ -16,6 +16,7 @@ from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 from fairlead._json import encode
 from fairlead.actions import policy as checks
@@ -88,6 +89,10 @@ _REQUEST_ID: Final = re.compile(rb"[\w.:+/=-]{1,128}")
 _STRANGER: Final = Caller("")
 
 
+#: Where the webhooks of an app may go, as its server was told in this process.
+_GUARDS: Final[WeakKeyDictionary[App, Guard]] = WeakKeyDictionary()
+
+
 class GatewayOptions(TypedDict, total=False):
     """What a gateway may be told."""
 
@@ -134,6 +139,8 @@ class Gateway:
         self.per_minute = options.get("per_minute", 600)
         self.most = options.get("most", 4096)
         self.guard = options.get("guard") or Guard.from_environ(os.environ)
+        if "guard" in options:
+            _GUARDS[app] = self.guard
         self.retention = options.get("retention", 86_400.0)
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
@@ -218,12 +225,14 @@ class Gateway:
     def start(self, *, serving: bool = True) -> None:
         """Begin what is done beside answering, on the event loop that runs.
 
-        Only a process that is serving knows how the files of callers are kept, and forgets them.
+        Only a process that is serving knows how the files of callers are kept, and forgets them. Another delivers
+        to where the server does, if that was said where the app is.
         """
         from fairlead.gateway.background import Background
 
         if self._background is None:
-            self._background = Background(self.app, self.guard, self.files if serving else None)
+            guard = self.guard if serving else _GUARDS.get(self.app, self.guard)
+            self._background = Background(self.app, guard, self.files if serving else None)
             self._background.start()
 
     async def stop(self) -> None:
