@@ -453,6 +453,14 @@ def test_results_that_cannot_be_written_are_told_in_a_line(
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("count", [1, 2000])
+def test_a_recording_that_cannot_be_written_is_one_line_of_json(count: int, triage: str) -> None:
+    done = plumb("run", triage, "--record", "/dev/full", stdin='{"n": 2, "text": "a"}\n' * count)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"], told["file"]) == (2, "config_error", "/dev/full")
+
+
 def test_a_test_without_a_recording_is_a_wrong_configuration(tmp_path: Path) -> None:
     (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
     done = plumb("test", "x.plumb", cwd=tmp_path)
