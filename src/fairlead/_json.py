@@ -30,7 +30,10 @@ DEEPEST = 128
 def encode(
     value: Any, *, sort_keys: bool = False, indent: bool = False, default: Default | None = None
 ) -> bytes:
-    """The value as UTF-8 JSON, compact unless `indent`. Raises TypeError for what JSON cannot hold."""
+    """The value as UTF-8 JSON, compact unless `indent`. Raises TypeError for what JSON cannot hold.
+
+    Half a character (a lone surrogate), which UTF-8 cannot carry, becomes the character that stands for such.
+    """
     option = orjson.OPT_NON_STR_KEYS
     if sort_keys:
         option |= orjson.OPT_SORT_KEYS
@@ -120,7 +123,8 @@ def _encode_slowly(
         text = json.dumps(value, sort_keys=sort_keys, default=other, allow_nan=False, **layout)
     except (ValueError, RecursionError):
         raise refused from None
-    return text.encode()
+    # What is written as an escape is read by nobody, not even by us.
+    return whole_characters(text.encode())
 
 
 def _load_exactly(raw: bytes) -> Any:

@@ -71,8 +71,10 @@ def build(url: str, folder: Path, clock: Clock | None = None) -> App:
         return f"done {word}"
 
     def asking(request: Request) -> Any:
-        last = request.messages[-1]
-        return f"You chose {last.content}" if last.role == "tool" else call("clarify", question="Which?")
+        answers = [each.content for each in request.messages if each.role == "tool"]
+        wanted = 2 if said(request)[0] == "twice" else 1
+        ask = call("clarify", question="Which?" if not answers else "And then?")
+        return f"You chose {' and '.join(answers)}" if len(answers) == wanted else ask
 
     def burning(request: Request) -> Any:
         last = request.messages[-1]

@@ -160,6 +160,24 @@ async def test_a_question_pauses_the_task_and_the_next_message_answers_it(site: 
             await sent(agent, message("Once more.", task_id=task.id))
 
 
+async def test_an_answer_that_is_sent_again_answers_no_later_question(site: Site) -> None:
+    async with client(site, "asker") as agent:
+        task = (await sent(agent, message("twice")))[0].task
+        answer = message("The red one.", task_id=task.id)
+        for events in (await sent(agent, answer), await sent(agent, answer)):
+            assert states(events)[-1] == "input_required"
+            assert events[-1].status_update.status.message.parts[0].text == "And then?"
+        answer.message.parts[0].text = "The blue one."
+        with pytest.raises(UnsupportedOperationError):
+            await sent(agent, answer)
+        last = message("The green one.", task_id=task.id)
+        for events in (await sent(agent, last), await sent(agent, last)):
+            assert state(events[-1]) == "completed"
+        told = reply(await agent.get_task(GetTaskRequest(id=task.id)))
+        assert "The red one." in told
+        assert "The green one." in told
+
+
 async def test_a_permission_is_asked_for_and_given(site: Site) -> None:
     async with client(site, "burner") as agent:
         events = await sent(agent, message("go"))

@@ -8,6 +8,7 @@ import hmac
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ import beeos_sdk as sdk
 import httpx
 import pytest
 
-from fairlead import App
+from fairlead import App, Failure, Kind
+from fairlead.gateway.files import Files
 from fairlead.gateway.keys import Keys
+from fairlead.gateway.sweeper import Sweeper
+from fairlead.store.statements import Statement
 from fairlead.surfaces.http.asgi import Message
 from fairlead.testing import FixedClock
 from gateway.site_under_test import PATIENCE, Site, build, serving
@@ -61,9 +65,9 @@ class Shed:
 
 
 @contextmanager
-def shed_at(store_url: str, folder: Path, clock: FixedClock | None = None) -> Iterator[Shed]:
+def shed_at(store_url: str, folder: Path, clock: FixedClock | None = None, **options: Any) -> Iterator[Shed]:
     app = build(store_url, folder, clock)
-    asgi = app.http(gateway={"files_folder": str(folder / "files"), "largest_file": LARGEST})
+    asgi = app.http(gateway={"files_folder": str(folder / "files"), "largest_file": LARGEST, **options})
     with serving(asgi) as url:
         yield Shed(url, app, asgi, folder)
     app.store.close()
@@ -73,6 +77,10 @@ def shed_at(store_url: str, folder: Path, clock: FixedClock | None = None) -> It
 def shed(store_url: str, tmp_path: Path) -> Iterator[Shed]:
     with shed_at(store_url, tmp_path) as made:
         yield made
+
+
+def on_disk(folder: Path) -> list[bytes]:
+    return [each.read_bytes() for each in (folder / "files").rglob("*") if each.is_file()]
 
 
 def changed(url: str, **query: str) -> str:
@@ -273,6 +281,83 @@ def test_an_upload_that_is_cut_short_leaves_nothing_and_may_be_made_again(shed: 
     assert httpx.get(made.download_url).status_code == 404
     assert shed.put(made.upload_url, b"whole").status_code == 200
     assert httpx.get(made.download_url).content == b"whole"
+
+
+def test_content_that_nobody_came_to_note_is_taken_away(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = Files._received
+
+    async def left(self: Files, *about: Any) -> Any:
+        await received(self, *about)
+        raise Failure(Kind.unavailable, "The store is away.")
+
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        whole = shed.uploaded(b"whole")
+        lost = shed.presigned()
+        sweep = Sweeper(shed.app, shed.asgi._gateway.files).look
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "_received", left)
+            assert shed.put(lost.upload_url, b"left behind").status_code == 503
+        asyncio.run(sweep())
+        assert len(on_disk(tmp_path)) == 2  # it may be sent again still
+        clock.move(4 * 3600)
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == [b"whole"]
+        assert not list((tmp_path / "files").glob(f"{lost.file_id}*"))
+        assert httpx.get(whole.download_url).content == b"whole"
+        assert shed.app.store.read_now(lambda tx: tx.all(Statement.of("SELECT name FROM artifacts"))) == [
+            ("a.txt",)
+        ]
+
+
+def test_a_file_is_forgotten_when_it_is_old(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with (
+        shed_at(store_url, tmp_path, clock) as shed,
+        shed_at(store_url, tmp_path, clock, files_retention=None) as keen,
+    ):
+        made = shed.uploaded(b"old")
+        clock.move(29 * 86_400)
+        new = shed.uploaded(b"new")
+        clock.move(2 * 86_400)
+        asyncio.run(Sweeper(keen.app, keen.asgi._gateway.files).look())
+        assert sorted(on_disk(tmp_path)) == [b"new", b"old"]
+        asyncio.run(Sweeper(shed.app, shed.asgi._gateway.files).look())
+        assert on_disk(tmp_path) == [b"new"]
+        with pytest.raises(sdk.ApiException) as refused:
+            shed.api().get_file(made.file_id)
+        assert refused.value.status == 404
+        assert shed.api().get_file(new.file_id).data.size == 3
+
+
+def test_all_files_of_an_owner_have_a_bound(store_url: str, tmp_path: Path) -> None:
+    with shed_at(store_url, tmp_path, files_quota=100) as shed:
+        shed.uploaded(b"a" * 60)
+        more = shed.presigned()
+        for content in (b"b" * 41, iter([b"b" * 30, b"b" * 11])):
+            told = shed.put(more.upload_url, content)
+            assert (told.status_code, told.json()["error"]["code"]) == (413, "payload_too_large")
+        assert on_disk(tmp_path) == [b"a" * 60]
+        assert shed.put(more.upload_url, b"b" * 40).status_code == 200
+        assert shed.put(shed.presigned().upload_url, b"c").status_code == 413
+        shed.uploaded(b"d" * 100, key=shed.bob)
+
+
+def test_uploads_at_once_do_not_each_find_the_same_room(store_url: str, tmp_path: Path) -> None:
+    with shed_at(store_url, tmp_path, files_quota=100) as shed:
+        addresses = [shed.presigned().upload_url for _ in range(4)]
+        together = threading.Barrier(4)
+
+        def slowly() -> Iterator[bytes]:
+            together.wait(PATIENCE)  # all of them have been let in
+            yield b"x" * 40
+
+        with ThreadPoolExecutor(4) as pool:
+            told = [each.status_code for each in pool.map(lambda url: shed.put(url, slowly()), addresses)]
+        assert sorted(told) == [200, 200, 413, 413]
+        assert [len(each) for each in on_disk(tmp_path)] == [40, 40]
 
 
 def test_an_upload_whose_bytes_stay_away_is_not_waited_for_and_may_be_made_again(shed: Shed) -> None:

@@ -28,6 +28,7 @@ from fairlead.outgoing import Guard
 from fairlead.runtime.clock import Clock
 from fairlead.store import Tx
 from fairlead.store.statements import Statement
+from fairlead.surfaces.talking import gateway_of
 from fairlead.tasks import Task, ledger
 from fairlead.tasks.states import State
 from gateway.webhooks_under_test import KEY, OTHER_KEY, add_keys, build
@@ -415,6 +416,18 @@ async def test_a_name_that_leads_inside_when_it_is_called_is_not_called(
     assert receiver.got == []
 
 
+async def test_a_worker_delivers_to_where_the_app_s_server_may(site: Site, receiver: Receiver) -> None:
+    site.app.http(gateway={"guard": Guard(allow_private=True)})
+    worker = gateway_of(site.app)
+    hook = await ended_with_hook(site, receiver.url)
+    worker.start(serving=False)
+    try:
+        await receiver.count(1)
+    finally:
+        await worker.stop()
+    assert [each["status"] for each in await site.rows(hook.id)] == ["succeeded"]
+
+
 async def test_a_name_that_has_no_address_yet_may_be_registered(site: Site, receiver: Receiver) -> None:
     answers: list[list[str]] = [[], ["127.0.0.1"]]
 
@@ -650,6 +663,30 @@ async def test_a_host_that_is_slow_does_not_hold_up_the_others(site: Site, recei
         assert receiver.busy == changes.EACH
         receiver.go.set()
         await receiver.count(changes.EACH + 3)
+
+
+async def test_an_owner_s_slow_receivers_leave_places_for_the_others(site: Site, receiver: Receiver) -> None:
+    receiver.go.clear()
+    deliverer = await site.deliverer(concurrency=8)
+
+    async def ended(owner: str, url: str) -> None:
+        entering = site.gateway.entries.entering("echo", owner)
+        task = await site.app.tasks.submit("add", {"a": 1, "b": 2}, also=entering)
+        await webhooks.add(site.gateway, task, url)
+        await site.app.tasks.cancel(task.id)
+        await deliverer.follow()
+        site.time.now += 1
+
+    async with Receiver(host="127.0.0.2") as quick:
+        for _ in range(10):
+            await ended("local", receiver.url)
+        await ended("other", quick.url)
+        deliverer.start()
+        await quick.count(1)
+        await receiver.count(6)
+        assert receiver.busy == 6
+        receiver.go.set()
+        await receiver.count(10)
 
 
 async def test_an_invoke_that_left_a_task_can_be_told_of(site: Site, receiver: Receiver) -> None:

@@ -202,6 +202,25 @@ async def test_an_agent_that_nobody_can_resume_any_more_goes_on() -> None:
         assert [each async for each in run] == ["answered"]
 
 
+async def test_an_agent_that_only_its_own_answer_could_resume_goes_on_at_the_end() -> None:
+    text = """
+    let a : !string -> !string = agent { model: "default" }
+    let main : !string -> !json = plumb(i, o) {
+      i ; filter(value != "pause") ; a ; o
+      i ; filter(value = "pause") ; map({ pause: true }) ; a@ctrl_in
+      a ; filter(value = "resume") ; map({ resume: true }) ; a@ctrl_in
+      a@ctrl_out ; o
+    }"""
+    app = App("shop", models=ScriptModel(["first", "second"]))
+    async with asyncio.timeout(10), Run(program(text, app), Host(app=app)) as run:
+        await run.send("pause")
+        assert await run.recv() == {"ack": "pause"}
+        await run.send("hello")
+        await run.send("again")
+        run.close_input()
+        assert [each async for each in run] == ["first", "second"]
+
+
 async def test_memory_can_be_read_and_replaced_through_the_ports() -> None:
     text = """
     let a : !string -> !string = agent { model: "default" }

@@ -401,6 +401,66 @@ def test_a_file_that_cannot_be_written_is_one_line_of_json(tmp_path: Path) -> No
         assert [json.loads(line)["error"] for line in done.stderr.splitlines()] == ["config_error"]
 
 
+LONG = "let main:!int->!int=id\n" + "(* It says much. *)\n" * 100
+#: No file may become longer than half a kilobyte, as on a disk that is full.
+FULL_DISK = """
+import resource, sys
+from fairlead.surfaces.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+main(["plumb", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("words", [["fmt", "x.plumb"], ["render", "x.plumb", "--out", "x.svg"]])
+def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    (tmp_path / "x.svg").write_text("drawn before")
+    command = [sys.executable, "-c", FULL_DISK, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert (done.returncode, json.loads(done.stderr)["error"]) == (2, "config_error")
+    left = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    assert left == {"x.plumb": LONG, "x.svg": "drawn before"}
+
+
+def test_a_file_that_is_written_anew_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    path = tmp_path / "there" / "x.plumb"
+    path.parent.mkdir()
+    path.write_text(LONG)
+    path.chmod(0o640)
+    (tmp_path / "link.plumb").symlink_to(path)
+    assert plumb("fmt", "link.plumb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "link.plumb").is_symlink()
+    assert (path.read_text() == LONG, path.stat().st_mode & 0o777) == (False, 0o640)
+    assert plumb(
+        "render", "link.plumb", "--format", "dot", "--out", "/dev/stdout", cwd=tmp_path
+    ).stdout.startswith("digraph")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "x.rec.jsonl"]])
+def test_results_that_cannot_be_written_are_told_in_a_line(
+    words: list[str], triage: str, tmp_path: Path
+) -> None:
+    verb, *more = words
+    with open("/dev/full", "w") as full:
+        command = Warm.python.command(FAIRLEAD, "plumb", verb, triage, *more)
+        given = b'{"n": 2, "text": "a"}\n'
+        done = subprocess.run(
+            command, input=given, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: The output cannot be written: No space left")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("count", [1, 2000])
+def test_a_recording_that_cannot_be_written_is_one_line_of_json(count: int, triage: str) -> None:
+    done = plumb("run", triage, "--record", "/dev/full", stdin='{"n": 2, "text": "a"}\n' * count)
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["error"], told["file"]) == (2, "config_error", "/dev/full")
+
+
 def test_a_test_without_a_recording_is_a_wrong_configuration(tmp_path: Path) -> None:
     (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
     done = plumb("test", "x.plumb", cwd=tmp_path)

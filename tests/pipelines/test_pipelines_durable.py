@@ -236,6 +236,17 @@ async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_
     app.store.close()
 
 
+WIRED = """
+let a : !string -> !string = AGENT
+let main : !string -> !string = plumb(i, o) { i ; a ; o }
+"""
+AS_A_TOOL = """
+let helper : !string -> !string = AGENT
+let help : string -> string = tool { process: helper }
+let main : !string -> !string = agent { model: "default", tools: [help] }
+"""
+
+
 async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> None:
     app = App("shop", store=open_store(url=f"sqlite:///{tmp_path}/store.db"))
     (tmp_path / "main.plumb").write_text("use ./one let main : !int -> !int = plumb(i, o) { i ; One.f ; o }")
@@ -251,6 +262,29 @@ async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> N
     with pytest.raises(Failure) as caught:
         await run_durably(app, program(), [1], "monday")
     assert caught.value.kind is Kind.conflict
+    app.store.close()
+
+
+@pytest.mark.parametrize("place", ["let main : !string -> !string = AGENT", WIRED, AS_A_TOOL])
+async def test_a_run_with_a_name_belongs_to_its_prompts_and_models_too(tmp_path: Path, place: str) -> None:
+    app = App(
+        "shop",
+        store=open_store(url=f"sqlite:///{tmp_path}/store.db"),
+        models=ScriptModel(["said"]),
+    )
+    (tmp_path / "main.plumb").write_text(place.replace("AGENT", 'agent { prompts: ["./how.md"] }'))
+
+    def program(prompt: str, model: str = "default") -> Checked:
+        (tmp_path / "how.md").write_text(prompt)
+        options = options_for(app, {}, model=model)
+        return require(check_file(tmp_path / "main.plumb", options))
+
+    assert await run_durably(app, program("Be kind."), ["a"], "monday") == ["said"]
+    assert await run_durably(app, program("Be kind."), ["a"], "monday") == ["said"]
+    for other in (["Be brief."], ["Be kind.", "local"]):
+        with pytest.raises(Failure) as caught:
+            await run_durably(app, program(*other), ["a"], "monday")
+        assert caught.value.kind is Kind.conflict
     app.store.close()
 
 

@@ -15,11 +15,11 @@ from uuid import UUID
 import attrs
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from fairlead._json import dumps, plain
+from fairlead._json import dumps, loads, plain
 from fairlead.schema import NotJsonable, jsonable, schema_of
 
 
@@ -208,3 +208,22 @@ def test_only_what_is_json_is_spelled_at_once() -> None:
     for other in (float("nan"), {"a": [float("inf")]}, 2**70, {1: 2}, "\ud800", nested, itself, object()):
         assert plain(other) is None
     assert plain({"a": [1, 2.5, "x", True]}) == '{"a":[1,2.5,"x",true]}'
+
+
+SPLIT = st.recursive(
+    st.text(st.characters(exclude_categories=())) | st.integers() | st.none(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=())), inner),
+    max_leaves=5,
+)
+
+
+@given(SPLIT)
+@example({"\ud800": 2**70})
+def test_whatever_is_written_as_json_can_be_read_again(value: Any) -> None:
+    loads(dumps(value))
+
+
+def test_half_a_character_is_written_as_the_one_that_stands_for_such() -> None:
+    value = {"\ud83d": ["\\ud83d \ud83d\ude00 \ude00", "plain"]}
+    for indent in (False, True):
+        assert loads(dumps(value, indent=indent)) == {"\ufffd": ["\\ud83d \U0001f600 \ufffd", "plain"]}

@@ -19,7 +19,7 @@ import pytest
 
 from fairlead import Failure, Kind
 from fairlead.runtime.clock import Clock
-from fairlead.store import Statement, Store, migrate
+from fairlead.store import Statement, Store, Tx, migrate
 from fairlead.store.sqlite import SqliteStore
 from fairlead.tasks import State, Tasks, ledger
 from servers import Postgres
@@ -277,6 +277,27 @@ async def test_workers_on_machines_whose_clocks_differ_lose_no_runs_to_each_othe
             done = await ended(tasks, *ids)
     assert {(task.state, task.run) for task in done} == {(State.completed, 1)}
     await elsewhere.bus.close()
+    await tasks.bus.close()
+
+
+async def test_a_clock_that_is_moved_by_hand_while_the_database_says_what_time_it_is_still_counts(
+    where: Where, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test's clock, years ahead of the database's: a worker that went by that one would never begin."""
+    start = now = 4_000_000_000.0
+    asked = ledger.clock
+
+    def moved(tx: Tx) -> float | None:
+        nonlocal now
+        now = start + 600.0
+        return asked(tx)
+
+    tasks = where.tasks(build(tmp_path, Clock(wall=lambda: now)), store)
+    given = await tasks.submit("add", {"a": 1, "b": 2}, delay=300.0)
+    monkeypatch.setattr(ledger, "clock", moved)
+    async with tasks.worker():
+        done = await tasks.wait(given.id, 20.0)
+    assert done.data == 3
     await tasks.bus.close()
 
 

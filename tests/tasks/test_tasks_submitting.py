@@ -605,6 +605,18 @@ async def test_what_is_asked_of_a_list_a_cancel_or_a_log_is_refused_by_its_name(
         ("reason", lambda: tasks.cancel(task.id, reason=5)),  # type: ignore[arg-type]
         ("timeout", lambda: tasks.wait(task.id, "5")),  # type: ignore[arg-type]
         ("since", lambda: anext(tasks.events(task.id, 2**70))),
+        ("id", lambda: tasks.get(5)),  # type: ignore[arg-type]
+        ("id", lambda: tasks.cancel(None)),  # type: ignore[arg-type]
+        ("id", lambda: tasks.answer(5)),  # type: ignore[arg-type]
+        ("id", lambda: tasks.retry(b"x")),  # type: ignore[arg-type]
+        ("id", lambda: tasks.wait(5)),  # type: ignore[arg-type]
+        ("id", lambda: anext(tasks.events(5))),  # type: ignore[arg-type]
+        ("prefix", lambda: tasks.find(5)),  # type: ignore[arg-type]
+        ("caller", lambda: tasks.get(task.id, caller=5)),  # type: ignore[arg-type]
+        ("caller", lambda: tasks.list(caller=["x"])),  # type: ignore[arg-type]
+        ("parent", lambda: tasks.list(parent=5)),  # type: ignore[arg-type]
+        ("inputs", lambda: tasks.submit_many("echo", 5)),  # type: ignore[arg-type]
+        ("surface", lambda: tasks.submit("echo", surface=["x"])),  # type: ignore[arg-type]
     ]
     for field, ask in asked:
         with pytest.raises(Failure) as refused:

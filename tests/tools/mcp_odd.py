@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -100,13 +101,16 @@ class Odd(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         said = reply(asked) if "id" in asked else b""
         event = asked["method"] == "tools/call"
+        gzip = zlib.compressobj(wbits=31) if "gzip" in sys.argv else None
         self.send_response(200 if said else 202)
         self.send_header("Content-Type", "text/event-stream" if event else "application/json")
+        if gzip and said:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
         said = b"event: message\ndata: " + said + b"\n\n" if event else said
         at = said.find(b"\\ud83d") + 3
         for piece in (said[:at], said[at:]):
-            self.wfile.write(piece)
+            self.wfile.write(gzip.compress(piece) + gzip.flush(zlib.Z_SYNC_FLUSH) if gzip and said else piece)
             self.wfile.flush()
 
 

@@ -368,8 +368,8 @@ async def spoiled(transport: str) -> AsyncIterator[McpServer]:
     """A server of whose tools and answers some cannot be read."""
     with ExitStack() as stack:
         where: Any = {"command": [*ODD, "spoiled"]}
-        if transport == "http":
-            url, process = stack.enter_context(serving(*ODD, "spoiled", "http"))
+        if transport != "stdio":
+            url, process = stack.enter_context(serving(*ODD, "spoiled", *transport.split()))
             stack.callback(process.kill)
             where = {"url": url}
         server = McpServer("odd", **where, mode="legacy", timeout=PATIENCE)
@@ -393,7 +393,7 @@ async def test_a_tool_that_is_none_costs_no_other_and_the_log_has_which_it_is(
     assert any("'bad'" in each and "inputSchema" in each for each in told)
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["stdio", "http", "http gzip"])
 async def test_a_text_that_utf8_cannot_carry_is_read_and_the_server_heard_on(transport: str) -> None:
     async with spoiled(transport) as server:
         app = App("caller", actions=await server.connect())

@@ -394,16 +394,19 @@ async def _begun(context: ServerCallContext, message: Message, prompt: str) -> r
 
 
 async def _gone_on(context: ServerCallContext, message: Message, prompt: str) -> tuple[records.Task, int]:
-    """A task that asked something, with the answer."""
+    """A task that asked something, with the answer. One that is sent again answers no later question."""
     call, _, _ = _of(context)
     task = (await _found(context, message.task_id)).task
     if message.context_id and message.context_id != words.context_of(task):
         raise InvalidParamsError("contextId is not the one of the task.")
-    if not task.state.paused:
+    key, entries = message.message_id or None, call.gateway.entries
+    before = None if key is None else await entries.answered(task, key)
+    if before is None and not task.state.paused:
         state = "has ended" if task.state.final else "is at work"
         raise UnsupportedOperationError(f"The task {state}: it waits for no message.")
     with _told(call):
-        return await engine_of(call.gateway, task).answer(task.id, prompt), task.latest
+        since = task.latest if before is None else before.offset
+        return await engine_of(call.gateway, task).answer(task.id, prompt, key=key), since
 
 
 async def _updates(context: ServerCallContext, task: records.Task, since: int) -> AsyncGenerator[Event]:

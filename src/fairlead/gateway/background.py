@@ -3,6 +3,8 @@ run elsewhere left behind, and forgets what is old. Every process of an app may 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairlead.gateway import a2a_push as a2a_push  # what it delivers is known by its import
 from fairlead.gateway.deliveries import Deliverer
 from fairlead.gateway.remote_reaper import Reaper
@@ -10,12 +12,16 @@ from fairlead.gateway.sweeper import Sweeper
 from fairlead.outgoing import Guard
 from fairlead.runtime import App
 
+if TYPE_CHECKING:
+    from fairlead.gateway.files import Files
+
 
 class Background:
     """Started with the app's server or worker, stopped with it."""
 
-    def __init__(self, app: App, guard: Guard | None = None) -> None:
+    def __init__(self, app: App, guard: Guard | None = None, files: Files | None = None) -> None:
         self._app = app
+        self._files = files
         self._guard = guard
         self._deliverer: Deliverer | None = None
         self._reaper: Reaper | None = None
@@ -30,7 +36,7 @@ class Background:
             self._reaper = Reaper(self._app)
             self._reaper.start()
         if self._sweeper is None:
-            self._sweeper = Sweeper(self._app)
+            self._sweeper = Sweeper(self._app, self._files)
             self._sweeper.start()
 
     async def stop(self, patience: float = 10.0) -> None:

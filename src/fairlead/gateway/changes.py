@@ -30,6 +30,9 @@ DELAYS: Final = (60.0, 300.0, 1800.0, 7200.0, 43_200.0)
 ABREAST: Final = 5
 #: Deliveries to one host that are made at once, in all processes.
 EACH: Final = 32
+#: How many places of a process an owner may hold for each that is free there: it never has all of them, and the more
+#: owners there are, the fewer has each.
+SHARE: Final = 3
 #: Characters of an error that are kept.
 _ERROR: Final = 2000
 _FOLLOWED: Final = 100
@@ -228,17 +231,22 @@ def again(tx: Tx, delivery: Delivery, new: str, now: float) -> Delivery:
 
 
 def take(tx: Tx, holder: str, size: int, now: float, lease: float) -> list[Attempt]:
-    """Give a deliverer up to so many attempts that are due."""
+    """Give a deliverer, which has so many places free, attempts that are due."""
     # One after the other: who takes has to know what others have under way.
     tx.one(SQL.lock_taking)
     abreast: Counter[tuple[str, int | None]] = Counter()
     each: Counter[str] = Counter()
-    for task, number, host in tx.all(SQL.under_way, now=now):
+    owned: Counter[str] = Counter()
+    for task, number, host, by, owner in tx.all(SQL.under_way, now=now):
         abreast[task, number] += 1
         each[host] += 1
+        owned[owner] += by == holder
     taken: list[Attempt] = []
-    for id, task, number, host in tx.all(SQL.ready, now=now, abreast=ABREAST, each=EACH, size=size):
+    at_most = {"abreast": ABREAST, "each": EACH, "share": SHARE * size, "size": size}
+    for id, task, number, host, owner in tx.all(SQL.ready, now=now, holder=holder, **at_most):
         if abreast[task, number] >= ABREAST or each[host] >= EACH:
+            continue
+        if owned[owner] >= SHARE * (size - len(taken)):
             continue
         row = tx.one(SQL.claim, id=id, holder=holder, lease=now + lease, now=now)
         if row is None:
@@ -249,6 +257,7 @@ def take(tx: Tx, holder: str, size: int, now: float, lease: float) -> list[Attem
             continue
         abreast[task, number] += 1
         each[host] += 1
+        owned[owner] += 1
         taken.append(Attempt(Delivery(*row), Webhook(*hook)))
     return taken
 

@@ -67,22 +67,31 @@ SELECT 1
 SELECT pg_advisory_xact_lock(7226153472)
 
 -- under_way
-SELECT task, number, host FROM webhook_deliveries WHERE lease IS NOT NULL AND lease >= :now
+SELECT webhook_deliveries.task, number, host, holder, coalesce(owner, '')
+FROM webhook_deliveries LEFT JOIN gateway_tasks ON gateway_tasks.task = webhook_deliveries.task
+WHERE lease IS NOT NULL AND lease >= :now
 
 -- ready
-SELECT id, task, number, host FROM (
+SELECT id, task, number, host, owner FROM (
     SELECT
-        id, task, number, host, due, created,
+        id, task, number, host, owner, due, created,
         row_number() OVER (PARTITION BY task, number ORDER BY due, id) AS place,
         row_number() OVER (PARTITION BY host ORDER BY due, id) AS turn
     FROM (
-        SELECT later.id, later.task, later.number, later.host, later.due, later.created
-        FROM webhook_deliveries AS later
+        SELECT later.id, later.task, later.number, later.host, later.due, later.created, coalesce(whose.owner, '') AS owner
+        FROM webhook_deliveries AS later LEFT JOIN gateway_tasks AS whose ON whose.task = later.task
         WHERE later.waiting = 1 AND later.due <= :now AND (later.lease IS NULL OR later.lease < :now)
         -- Hosts that have all they may have are passed over, however much waits for them.
         AND later.host NOT IN (
             SELECT busy.host FROM webhook_deliveries AS busy WHERE busy.lease IS NOT NULL AND busy.lease >= :now
             GROUP BY busy.host HAVING count(*) >= :each
+        )
+        -- So are owners that have their share of the places here.
+        AND coalesce(whose.owner, '') NOT IN (
+            SELECT coalesce(theirs.owner, '') FROM webhook_deliveries AS busy
+            LEFT JOIN gateway_tasks AS theirs ON theirs.task = busy.task
+            WHERE busy.lease IS NOT NULL AND busy.lease >= :now AND busy.holder = :holder
+            GROUP BY coalesce(theirs.owner, '') HAVING count(*) >= :share
         )
         -- So are changes that have all they may have, however many are to be told of one.
         AND (later.task, coalesce(later.number, -1)) NOT IN (

@@ -14,9 +14,9 @@ from fairlead.failures.gateway import AgentNotFound, Forbidden, InvalidParam
 from fairlead.gateway.call import Caller
 from fairlead.store import Store, Tx
 from fairlead.store.statements import statements
-from fairlead.tasks import ledger
+from fairlead.tasks import ledger, options
 from fairlead.tasks.ids import task_id
-from fairlead.tasks.records import Task
+from fairlead.tasks.records import Event, Task
 from fairlead.tasks.states import State
 from fairlead.tasks.worker import RETENTION
 
@@ -85,6 +85,15 @@ class Entries:
         if found.owner != caller.owner:
             raise Forbidden("task is not owned by caller")
         return found
+
+    async def answered(self, task: Task, key: str) -> Event | None:
+        """The answer that a task was given under a key.
+
+        Raises:
+            Failure: it can be no key.
+        """
+        name = options.name("key", key)
+        return await self._store.read(lambda tx: ledger.answered(tx, task.id, name or ""))
 
     async def page(
         self,

@@ -18,6 +18,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
@@ -33,18 +34,26 @@ from fairlead.failures.gateway import (
 )
 from fairlead.gateway.call import LONGEST_ID, Answer, Call, Content, Route
 from fairlead.runtime import App
-from fairlead.store.statements import statements
+from fairlead.runtime.hooks import report
+from fairlead.store.statements import Statement, statements
 from fairlead.store.store import Row, Tx, writable
 from fairlead.surfaces.http.asgi import Disconnected
-from fairlead.tools.artifacts import Artifacts, basename
+from fairlead.tools.artifacts import Artifact, Artifacts, basename
 
 SQL: Final = statements(__file__, "files.sql")
 #: Bytes of one file, unless the gateway is told otherwise.
 LARGEST: Final = 100 * 1024 * 1024
+#: Bytes of all files of an owner, and seconds that a file is kept, unless the gateway is told otherwise.
+QUOTA: Final = 10 * 1024 * 1024 * 1024
+RETENTION: Final = 30 * 86_400.0
 #: Seconds that an address is good for, and that one upload may take.
 UPLOAD_FOR: Final = 3600
 DOWNLOAD_FOR: Final = 24 * 3600
 _LONGEST_UPLOAD: Final = 3600.0
+#: Seconds after which no upload can be under way: the address was taken at its last moment, and then all of its time.
+_NEVER: Final = UPLOAD_FOR + 2 * _LONGEST_UPLOAD
+#: Files that are forgotten at once.
+_SWEPT: Final = 100
 LONGEST_NAME: Final = 512
 LONGEST_TYPE: Final = 255
 _PIECE: Final = 256 * 1024
@@ -71,14 +80,27 @@ class File(NamedTuple):
 
 
 class Files:
-    """The files of a gateway. `largest` is in bytes; `public_url` is where callers reach the gateway."""
+    """The files of a gateway. `public_url` is where callers reach the gateway.
+
+    `largest` and `quota` are bytes of a file and of all those of an owner, `retention` seconds; None is no end of it.
+    """
 
     def __init__(
-        self, app: App, *, folder: str | None = None, largest: int = LARGEST, public_url: str | None = None
+        self,
+        app: App,
+        *,
+        folder: str | None = None,
+        largest: int = LARGEST,
+        quota: int | None = QUOTA,
+        retention: float | None = RETENTION,
+        public_url: str | None = None,
     ) -> None:
         self.largest = largest
+        self._quota = quota
+        self._retention = retention
         self._store = app.store
         self._clock = app.wall
+        self._redactor = app.redactor
         self._public = None if public_url is None else public_url.rstrip("/")
         self._artifacts = Artifacts(app.store, folder, largest=largest, clock=app.wall)
 
@@ -101,8 +123,8 @@ class Files:
 
         def work(tx: Tx) -> None:
             tx.run(SQL.add, **row)
-            # Those that nobody uploaded in time can never be.
-            tx.run(SQL.prune, before=now - UPLOAD_FOR - _LONGEST_UPLOAD)
+            # Those that nobody began to upload in time can never be. Others may have content: that is swept.
+            tx.run(SQL.prune, before=now - _NEVER)
 
         await self._store.write(work)
         return file
@@ -146,7 +168,7 @@ class Files:
 
         Raises:
             Conflict: it was uploaded before, or is being uploaded.
-            PayloadTooLarge: it is longer than files may be.
+            PayloadTooLarge: it is longer than files may be, or than what is left to its owner.
             Disconnected: the client went away; another may try again.
         """
         claimed, ours = self._clock(), False
@@ -166,18 +188,69 @@ class Files:
                 "The file was uploaded already, or is being uploaded: this address is good for once."
             )
         try:
-            kept = await self._received(call, file)
-
-            done = {"artifact": kept.id, "size": kept.size, "sha256": kept.sha256}
-            if not await self._store.write(
-                lambda tx: tx.run(SQL.complete, id=file.id, claimed=claimed, **done)
-            ):
-                raise Conflict("The upload took too long.")
+            kept = await self._received(call, file, await self._room(call, file.owner))
+            await self._noted(file, claimed, kept)
         except BaseException:
             release = self._store.submit(lambda tx: tx.run(SQL.release, id=file.id, claimed=claimed), True)
             await asyncio.shield(asyncio.wrap_future(release))
             raise
         return file._replace(artifact=kept.id, size=kept.size, sha256=kept.sha256)
+
+    async def _room(self, call: Call, owner: str) -> int | None:
+        """Bytes that are left to an owner; None for as many as there are. Raises PayloadTooLarge."""
+        if self._quota is None:
+            return None
+        held = await self._store.read(lambda tx: tx.one(SQL.held, owner=owner))
+        room = max(0, self._quota - int(held[0]))
+        if room == 0 or _declared(call) > room:
+            raise _no_room(self._quota)
+        return room
+
+    async def _noted(self, file: File, claimed: float, kept: Artifact) -> None:
+        """Write down that a file's content is there, if its owner may have it. Raises Failure."""
+        done = {"artifact": kept.id, "size": kept.size, "sha256": kept.sha256}
+
+        def work(tx: Tx) -> bool:
+            if self._quota is not None:
+                # Uploads of one owner at once do not each find the same room.
+                tx.one(SQL.lock_owner, owner=file.owner)
+                held, found = tx.one(SQL.held, owner=file.owner), tx.one(SQL.get, id=file.id)
+                before = 0 if found is None else File(*found).size or 0
+                if held is not None and int(held[0]) - before + kept.size > self._quota:
+                    raise _no_room(self._quota)
+            return bool(tx.run(SQL.complete, id=file.id, claimed=claimed, **done))
+
+        try:
+            if not await self._store.write(work):
+                raise Conflict("The upload took too long.")
+        except PayloadTooLarge:
+            await asyncio.to_thread(self._artifacts.drop_now, file.id, _artifact_owner(file.owner))
+            raise
+
+    async def sweep(self) -> bool:
+        """Forget some files that are old, or were never whole; gives whether there may be more."""
+        now = self._clock()
+        wanted = {SQL.unfinished: now - _NEVER}
+        if self._retention is not None:
+            wanted[SQL.old] = now - self._retention
+        more = False
+        for statement, before in wanted.items():
+            rows = await self._store.read(partial(_some, statement, before))
+            more = await self._forgotten(rows) == _SWEPT or more
+        return more
+
+    async def _forgotten(self, rows: Iterable[Row]) -> int:
+        """Forget files, their content first: who is killed in between finds them again."""
+        count = 0
+        for file, owner in rows:
+            try:
+                await asyncio.to_thread(self._artifacts.drop_now, file, _artifact_owner(owner))
+            except OSError:
+                report("The content of a file that is to be forgotten could not be removed.", self._redactor)
+                continue
+            await self._store.write(partial(_forget, file))
+            count += 1
+        return count
 
     def opened(self, file: File, pieces: ExitStack) -> BinaryIO:
         """A file's content, to be read. Raises Failure."""
@@ -214,13 +287,13 @@ class Files:
         row: Row | None = await self._store.read(lambda tx: tx.one(SQL.get, id=writable(id)))
         return None if row is None else File(*row)
 
-    async def _received(self, call: Call, file: File) -> Any:
+    async def _received(self, call: Call, file: File, room: int | None) -> Artifact:
         """The body, by way of a file without a name: what is cut short leaves nothing behind."""
         folder = self._artifacts.folder
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         with await asyncio.to_thread(lambda: tempfile.TemporaryFile(dir=folder)) as held:
             async with asyncio.timeout(_LONGEST_UPLOAD):
-                async for piece in _pieces(call, self.largest):
+                async for piece in _pieces(call, self.largest, room, self._quota):
                     await asyncio.to_thread(held.write, piece)
             about = {"owner": _artifact_owner(file.owner), "context": file.id, "context_type": "upload"}
             return await self._artifacts.put(
@@ -237,6 +310,14 @@ class Files:
             host = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         scheme = "https" if request.scope.get("scheme") == "https" else "http"
         return f"{scheme}://{host}{request.scope.get('root_path', '').rstrip('/')}"
+
+
+def _some(statement: Statement, before: float, tx: Tx) -> list[Row]:
+    return tx.all(statement, before=before, size=_SWEPT)
+
+
+def _forget(file: str, tx: Tx) -> None:
+    tx.run(SQL.forget, id=file)
 
 
 def told(attachments: Iterable[Mapping[str, Any]]) -> str:
@@ -324,7 +405,7 @@ async def _sent(content: BinaryIO, held: ExitStack) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def _pieces(call: Call, largest: int) -> AsyncIterator[bytes]:
+async def _pieces(call: Call, largest: int, room: int | None, quota: int | None) -> AsyncIterator[bytes]:
     """The body as it comes, in pieces that are worth writing."""
     receive = call.receive
     assert receive is not None
@@ -341,6 +422,8 @@ async def _pieces(call: Call, largest: int) -> AsyncIterator[bytes]:
         size += len(body)
         if size > largest:
             raise _too_large(largest)
+        if room is not None and quota is not None and size > room:
+            raise _no_room(quota)
         waiting += body
         more = message.get("more_body", False)
         if len(waiting) >= _PIECE or (waiting and not more):
@@ -357,13 +440,23 @@ def _read(held: Any) -> Iterator[bytes]:
 
 
 def _check_length(call: Call, largest: int) -> None:
-    declared = call.request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > largest):
+    if _declared(call) > largest:
         raise _too_large(largest)
+
+
+def _declared(call: Call) -> int:
+    """How long the body is said to be; 0 where that is not said."""
+    declared = call.request.headers.get("content-length", "")
+    return int(declared[:19]) if declared.isascii() and declared.isdigit() else 0
 
 
 def _too_large(largest: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"A file has at most {largest} bytes here.")
+
+
+def _no_room(quota: int) -> PayloadTooLarge:
+    words = "All files of an owner have at most %d bytes here. Send less, or wait until older files are forgotten."
+    return PayloadTooLarge(words % quota)
 
 
 def _signature(secret: str, purpose: str, id: str, until: str) -> str:

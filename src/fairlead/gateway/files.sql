@@ -11,7 +11,8 @@ UPDATE gateway_files SET claimed = :now
 WHERE id = :id AND artifact IS NULL AND (claimed IS NULL OR claimed < :stale)
 
 -- release
-UPDATE gateway_files SET claimed = NULL WHERE id = :id AND claimed = :claimed AND artifact IS NULL
+-- To nothing that is NULL: some of its content may be on disk.
+UPDATE gateway_files SET claimed = 0 WHERE id = :id AND claimed = :claimed AND artifact IS NULL
 
 -- complete
 UPDATE gateway_files SET artifact = :artifact, size = :size, sha256 = :sha256
@@ -19,5 +20,24 @@ WHERE id = :id AND claimed = :claimed AND (artifact IS NULL OR artifact = :artif
 
 -- prune
 DELETE FROM gateway_files WHERE id IN (
-    SELECT id FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT 100
+    SELECT id FROM gateway_files
+    WHERE artifact IS NULL AND claimed IS NULL AND created < :before ORDER BY created LIMIT 100
 )
+
+-- unfinished
+SELECT id, owner FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT :size
+
+-- old
+SELECT id, owner FROM gateway_files WHERE artifact IS NOT NULL AND created < :before ORDER BY created LIMIT :size
+
+-- held
+SELECT coalesce(sum(size), 0) FROM gateway_files WHERE owner = :owner
+
+-- lock_owner
+SELECT 1
+
+-- lock_owner (postgres)
+SELECT pg_advisory_xact_lock(hashtextextended(:owner::text, 7226153473))
+
+-- forget
+DELETE FROM gateway_files WHERE id = :id

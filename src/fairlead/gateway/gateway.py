@@ -16,6 +16,7 @@ from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 from fairlead._json import encode
 from fairlead.actions import policy as checks
@@ -88,6 +89,10 @@ _REQUEST_ID: Final = re.compile(rb"[\w.:+/=-]{1,128}")
 _STRANGER: Final = Caller("")
 
 
+#: Where the webhooks of an app may go, as its server was told in this process.
+_GUARDS: Final[WeakKeyDictionary[App, Guard]] = WeakKeyDictionary()
+
+
 class GatewayOptions(TypedDict, total=False):
     """What a gateway may be told."""
 
@@ -112,6 +117,9 @@ class GatewayOptions(TypedDict, total=False):
     #: Bytes of a file that callers upload, and the folder that files are in; else in the data folder.
     largest_file: int
     files_folder: str
+    #: Bytes of all files of one owner, and seconds that a file is kept; None for no limit, and for good.
+    files_quota: int | None
+    files_retention: float | None
     #: Days that lines of the audit log are kept, and whether requests that only look are written down, too.
     audit_days: float
     audit_looks: bool
@@ -131,6 +139,8 @@ class Gateway:
         self.per_minute = options.get("per_minute", 600)
         self.most = options.get("most", 4096)
         self.guard = options.get("guard") or Guard.from_environ(os.environ)
+        if "guard" in options:
+            _GUARDS[app] = self.guard
         self.retention = options.get("retention", 86_400.0)
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
@@ -149,7 +159,13 @@ class Gateway:
         self._audit: dict[str, Any] = {"looks": options.get("audit_looks", False)}
         if "audit_days" in options:
             self._audit["kept_for"] = options["audit_days"] * 86400.0
-        names = {"public_url": "public_url", "largest_file": "largest", "files_folder": "folder"}
+        names = {
+            "public_url": "public_url",
+            "largest_file": "largest",
+            "files_folder": "folder",
+            "files_quota": "quota",
+            "files_retention": "retention",
+        }
         self._files: dict[str, Any] = {names[key]: value for key, value in options.items() if key in names}
         self._background: Background | None = None
         self._router = Router(routes())
@@ -206,12 +222,17 @@ class Gateway:
 
         return KeyResolver(self, required=self._required)
 
-    def start(self) -> None:
-        """Begin what is done beside answering, on the event loop that runs."""
+    def start(self, *, serving: bool = True) -> None:
+        """Begin what is done beside answering, on the event loop that runs.
+
+        Only a process that is serving knows how the files of callers are kept, and forgets them. Another delivers
+        to where the server does, if that was said where the app is.
+        """
         from fairlead.gateway.background import Background
 
         if self._background is None:
-            self._background = Background(self.app, self.guard)
+            guard = self.guard if serving else _GUARDS.get(self.app, self.guard)
+            self._background = Background(self.app, guard, self.files if serving else None)
             self._background.start()
 
     async def stop(self) -> None:

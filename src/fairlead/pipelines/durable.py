@@ -21,6 +21,7 @@ from fairlead.pipelines.live import MARK, known_as, watch_for
 from fairlead.pipelines.program import Checked, Process
 from fairlead.pipelines.running import Run
 from fairlead.pipelines.schemas import schema_of
+from fairlead.pipelines.talking import prompt_text
 from fairlead.runtime import Context
 from fairlead.runtime.identity import shortened
 from fairlead.store.secrets import Secrets
@@ -138,6 +139,18 @@ def stream_action(app: App, main: Process, name: str, **settings: Any) -> Action
     return made
 
 
+def _digest(program: Checked) -> str:
+    """What tells a program from others: its texts, and what its agents are besides."""
+    agents = [
+        [
+            *(each.settings.get(name) for name in ("provider", "model")),
+            [prompt_text(path, each.name) for path in each.settings.get("prompts", ())],
+        ]
+        for each in program.agents()
+    ]
+    return hashlib.sha256(_json.encode([list(program.texts().values()), agents])).hexdigest()
+
+
 async def _through(main: Process, messages: list[Any], host: Host) -> AsyncIterator[Any]:
     async with Run(main, host) as run:
 
@@ -167,14 +180,14 @@ async def run_durably(
     """Run a pipeline as the task of a name: the first time from its beginning, later from where it was.
 
     Raises:
-        Failure: it failed; or the name belongs to a run of another program, or of other messages.
+        Failure: it failed; or the name belongs to a run of another program, or of other messages. A program is
+            another one with other prompts, or other models for its agents, too.
     """
     assert program.main is not None
     action = stream_action(app, program.main, "plumb_run", **settings)
     if app.get(action.name) is None:
         app.catalogue.add(action)
-    digest = hashlib.sha256("\0".join(program.texts().values()).encode()).hexdigest()
-    given = {"messages": messages, "program": digest}
+    given = {"messages": messages, "program": await asyncio.to_thread(_digest, program)}
     # A queue of its own: no other worker has this program, and this one has no other.
     tasks = Tasks(app, app.store, f"{app.name}:{action.name}:{shortened(name)}", app.tasks.bus)
     task = await tasks.submit(action.name, given, key=name, max_attempts=_ATTEMPTS)

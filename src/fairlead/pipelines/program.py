@@ -70,6 +70,15 @@ class Process:
         """Where it is declared."""
         return self.source.place(self.at)[0]
 
+    def within(self) -> Iterator[Process]:
+        """The processes that it is made of, or names in its settings."""
+        for value in (self.behind, *self.settings.values()):
+            yield from (
+                each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Process)
+            )
+        if self.graph is not None:
+            yield from (node.process for node in self.graph.nodes if node.process is not None)
+
     def port_in(self, name: str) -> Port | None:
         """The input of a name, or None."""
         return next((each for each in (*self.inputs, *self.side_inputs) if each.name == name), None)
@@ -189,6 +198,22 @@ class Checked:
                 found[each.source.file] = each.source.text
                 todo.extend(each.modules.values())
         return found
+
+    def agents(self) -> list[Process]:
+        """Its agents and those of its modules, wherever they are written, in order."""
+        seen: dict[int, Process] = {}
+        modules, todo = [self], list[Process]()
+        while modules:
+            each = modules.pop()
+            todo.extend(each.processes.values())
+            modules.extend(each.modules.values())
+        while todo:
+            process = todo.pop()
+            if id(process) not in seen:
+                seen[id(process)] = process
+                todo.extend(process.within())
+        agents = [each for each in seen.values() if each.kind == "agent"]
+        return sorted(agents, key=lambda each: (each.source.file, each.at))
 
     def to_dict(self) -> dict[str, Any]:
         """The program as data: bindings with their types, types, protocols, and problems."""

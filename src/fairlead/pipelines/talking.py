@@ -106,7 +106,9 @@ class Talker:
         most, taken = self._settings.get("max_messages"), 0
         while not self._stopped and (batch := await inlet.get()) is not None:
             for value in batch:
-                await self._resumed.wait()
+                if not self._resumed.is_set():
+                    # Where nobody is left who could resume it, it goes on: what was sent to it is answered.
+                    await place.network.until(self._resumed)
                 if self._stopped:
                     return
                 await place.send("output", await timed(place, partial(self._turn, value)))
@@ -202,16 +204,21 @@ def _nobody() -> Model:
     raise AssertionError("a replay asks no model")
 
 
+def prompt_text(path: str, agent: str) -> str:
+    """What an agent is told by a file. Raises ConfigError."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        message = f"The prompt {path!r} cannot be read: {why}."
+        raise ConfigError(message, details={"source": agent, "file": path}, cause=error) from error
+
+
 def _system(settings: dict[str, Any], name: str, type: Type) -> str:
     parts = [str(settings["prompt"])] if settings.get("prompt") else []
     for path in settings.get("prompts", ()):
-        file = Path(path)
-        try:
-            parts.append(f"<{file.stem}>\n{file.read_text(encoding='utf-8')}\n</{file.stem}>")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            message = f"The prompt {path!r} cannot be read: {why}."
-            raise ConfigError(message, details={"source": name, "file": path}, cause=error) from error
+        stem = Path(path).stem
+        parts.append(f"<{stem}>\n{prompt_text(path, name)}\n</{stem}>")
     if settings.get("runtime_context"):
         parts.append(f"You are the agent {name!r} in a pipeline.")
     if resolve(type) != STRING:

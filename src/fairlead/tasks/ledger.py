@@ -350,7 +350,16 @@ def hand_back(tx: Tx, held: Held, now: float) -> None:
         tx.tell(work_topic(row[1]))
 
 
-def resume(tx: Tx, id: str, answer: Any, now: float, grant: bool = False) -> Task | None:
+def answered(tx: Tx, id: str, key: str) -> Event | None:
+    """The answer that a task was given under a key."""
+    rows = tx.all(SQL.answers, id=id)
+    given = (Event(number, type, time, loads(data)) for number, type, time, data in rows)
+    return next((each for each in given if each.data.get("key") == key), None)
+
+
+def resume(
+    tx: Tx, id: str, answer: Any, now: float, grant: bool = False, key: str | None = None
+) -> Task | None:
     """Let a paused task go on with an answer; None if it is not paused."""
     task = find_locked(tx, id)
     if task is None:
@@ -358,7 +367,8 @@ def resume(tx: Tx, id: str, answer: Any, now: float, grant: bool = False) -> Tas
     moved = tx.one(SQL.resume, id=id, answers=dumps([*task.answers, answer]), now=now)
     if moved is None:
         return None
-    _write(tx, id, moved[0], [("input", now, {"input": answer, **({"grant": True} if grant else {})})])
+    more = {**({"grant": True} if grant else {}), **({} if key is None else {"key": key})}
+    _write(tx, id, moved[0], [("input", now, {"input": answer, **more})])
     _wake(tx, task.id, task.queue, task.slot)
     return find(tx, id)
 

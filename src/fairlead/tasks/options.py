@@ -5,7 +5,7 @@ What a database would keep otherwise than it was given, or fail on, is refused b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead._json import dumps, plain
@@ -58,7 +58,7 @@ def checked(
         "created": now,
         "title": words("title", title),
         "metadata": text(_members("metadata", metadata)),
-        "parent": None if parent is None else _is_text("parent", parent),
+        "parent": None if parent is None else a_text("parent", parent),
         "slot": name("slot", slot),
         "slots": slots,
         "max_attempts": max_attempts,
@@ -73,7 +73,7 @@ def whole(field: str, given: int, least: int, most: int = 2**31 - 1) -> None:
 
 def words(field: str, given: str | None) -> str | None:
     """Words for people, as every database can keep them."""
-    return None if given is None else writable(_is_text(field, given))
+    return None if given is None else writable(a_text(field, given))
 
 
 def name(field: str, given: str | None) -> str | None:
@@ -84,7 +84,7 @@ def name(field: str, given: str | None) -> str | None:
     """
     if given is None:
         return None
-    if writable(_is_text(field, given)) != given:
+    if writable(a_text(field, given)) != given:
         raise _wrong(field, "must be a text of whole characters, and without NUL.")
     return given if len(given) <= LONGEST_KEY else shortened(given)
 
@@ -103,7 +103,7 @@ def rate(given: Rate | None) -> None:
         raise _wrong("rate", "must be a Rate: Rate(key, limit, per).")
     if not (is_number(given.limit) and given.limit >= 1 and is_number(given.per) and given.per > 0):
         raise _wrong("rate", "must allow at least 1 submit, in more than 0 seconds.")
-    _is_text("rate", given.key)
+    a_text("rate", given.key)
 
 
 def limited(tx: Tx, rate: Rate, now: float) -> None:
@@ -143,7 +143,8 @@ def is_number(given: Any) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool)
 
 
-def _is_text(field: str, given: Any) -> str:
+def a_text(field: str, given: Any) -> str:
+    """Refuse what is no text, as an id or a caller has to be."""
     if not isinstance(given, str):
         raise _wrong(field, "must be a text.")
     return given
@@ -154,6 +155,13 @@ def _members(field: str, given: Any) -> dict[Any, Any]:
         return dict(given or {})
     except (TypeError, ValueError):
         raise _wrong(field, "must be a mapping of names to values.") from None
+
+
+def all_of(field: str, given: Any) -> Iterable[Any]:
+    """Refuse what is no list of anything."""
+    if not isinstance(given, Iterable):
+        raise _wrong(field, "must be a list.")
+    return given
 
 
 def _wrong(field: str, what: str) -> Failure:

@@ -238,6 +238,9 @@ AND (worker IS NULL OR deadline <= :late) ORDER BY deadline LIMIT 100 FOR UPDATE
 -- events
 SELECT number, type, time, data, passing FROM task_events WHERE task = :id AND number > :since ORDER BY number LIMIT :size
 
+-- answers
+SELECT number, type, time, data FROM task_events WHERE task = :id AND type = 'input' ORDER BY number
+
 -- listed
 SELECT * FROM tasks WHERE queue = :queue AND (created, id) < (:before, :before_id)
 ORDER BY created DESC, id DESC LIMIT :size

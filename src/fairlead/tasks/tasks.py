@@ -105,6 +105,7 @@ class Tasks:
         Raises:
             Failure: the call would be refused; the key has been used for another request; the rate is exceeded.
         """
+        options.a_text("surface", surface)
         checked = await self.app.check(action, input, surface=surface, user=user, auth=auth, confirm=confirm)
         row = self._row(checked, surface, user, auth)
         now = self._wall()
@@ -150,10 +151,11 @@ class Tasks:
         Raises:
             Failure: one of them would be refused; `details["index"]` says which.
         """
+        options.a_text("surface", surface)
         given: list[str] = []
         now = self._wall()
         row = options.checked(now, delay, deadline, priority, None, metadata, None, slot, slots, max_attempts)
-        for index, input in enumerate(inputs):
+        for index, input in enumerate(options.all_of("inputs", inputs)):
             try:
                 checked = await self.app.check(
                     action, input, surface=surface, user=user, auth=auth, confirm=confirm
@@ -180,11 +182,13 @@ class Tasks:
         Raises:
             Failure: there is none.
         """
+        _named(id, caller)
         return self._own(await self.store.read(lambda tx: ledger.find(tx, id)), id, caller)
 
     async def find(self, prefix: str, *, caller: str | None = None, limit: int = 10) -> Found:
         """Tasks whose ids begin with this."""
         options.whole("limit", limit, 0)
+        _named(prefix, caller, "prefix")
         ends = ids_from(prefix)
         if ends is None:
             return []
@@ -207,6 +211,9 @@ class Tasks:
         `state` is a state, or `open`, `closed` or `all`.
         """
         wanted = _states(state)
+        for field, each in (("caller", caller), ("parent", parent), ("before", before)):
+            if each is not None:
+                options.a_text(field, each)
         created, before_id = _cursor(before)
         options.whole("limit", limit, 0)
         size = max(1, min(limit, MOST))
@@ -243,6 +250,7 @@ class Tasks:
 
     async def cancel(self, id: str, reason: str | None = None, *, caller: str | None = None) -> Task:
         """End a task and its children, whatever they are doing; one that has ended stays as it is."""
+        _named(id, caller)
         why = options.words("reason", reason or "canceled")
 
         def work(tx: Tx) -> Task:
@@ -253,20 +261,34 @@ class Tasks:
         return await self.store.write(work)
 
     async def answer(
-        self, id: str, input: Any = None, *, caller: str | None = None, grant: bool = False
+        self,
+        id: str,
+        input: Any = None,
+        *,
+        caller: str | None = None,
+        grant: bool = False,
+        key: str | None = None,
     ) -> Task:
         """Let a paused task go on with an answer; its log tells one that is a `grant` from others.
 
+        Args:
+            key: Idempotency: an answer that is given again under the key answers no later question.
+
         Raises:
-            Failure: it is not paused; or the answer is none of the options.
+            Failure: it is not paused; the answer is none of the options; the key was used for another answer.
         """
-        given = options.json_of(input)
+        _named(id, caller)
+        given, key = options.json_of(input), options.name("key", key)
 
         def work(tx: Tx) -> Task:
-            task = self._own(ledger.find(tx, id), id, caller)
+            # Of two answers under one key, the second waits here until the first is in the log.
+            task = self._own(ledger.find(tx, id) if key is None else ledger.find_locked(tx, id), id, caller)
+            before = None if key is None else ledger.answered(tx, id, key)
+            if before is not None:
+                return _same(task, before, given)
             if not task.state.paused:
                 raise Failure(Kind.conflict, f"Task {id} is {task.state.value}: it waits for no answer.")
-            moved = ledger.resume(tx, id, _chosen(task, given), self._wall(), grant)
+            moved = ledger.resume(tx, id, _chosen(task, given), self._wall(), grant, key)
             if moved is None:
                 raise Failure(Kind.conflict, f"Task {id} waits for no answer any more: another came first.")
             return moved
@@ -318,6 +340,7 @@ class Tasks:
             Failure: it has not, after so many seconds.
         """
         options.seconds("timeout", timeout)
+        _named(id, caller)
         try:
             async with asyncio.timeout(timeout):
                 with self.store.listening(ledger.task_topic(id)) as bell:
@@ -445,6 +468,13 @@ class Tasks:
         return tx.all(which, queue=self.queue, size=size, **at)
 
 
+def _named(id: str, caller: str | None, field: str = "id") -> None:
+    """Refuse what no task is found by."""
+    options.a_text(field, id)
+    if caller is not None:
+        options.a_text("caller", caller)
+
+
 def _lasting(identity: Any) -> Any:
     """An identity that can be kept: of an object that is no JSON, its id and what it may do."""
     if type(identity) is str or isinstance(identity, Mapping):
@@ -470,6 +500,15 @@ def _asked(task: Task) -> tuple[Any, ...]:
 def _slots(tx: Tx, slot: str | None) -> int:
     row = None if slot is None else tx.one(SQL.slot_size, name=slot)
     return 1 if row is None else int(row[0])
+
+
+def _same(task: Task, before: Event, given: Any) -> Task:
+    """A task that was given an answer before, if that was the same one."""
+    if before.data["input"] != given:
+        raise KeyUsed(
+            "This key was used for another answer. Use a new one, or repeat the first answer exactly."
+        )
+    return task
 
 
 def _chosen(task: Task, answer: Any) -> Any:

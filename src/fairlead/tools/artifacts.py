@@ -193,6 +193,19 @@ class Artifacts:
         given |= {"owner": owner, "context": context, "mime_type": DIRECTORY_TYPE, "directory": 1}
         return self._kept(name, keep, given)
 
+    def drop_now(self, context: str, owner: str) -> None:
+        """Forget all that an owner has in a context. The content goes first: what is cut short can be done again.
+
+        Raises:
+            Failure: the context is another's.
+            OSError: the content cannot be removed.
+        """
+        self._store.read_now(lambda tx: _check_context(tx, owner, context))
+        folder = _segment(context)
+        with suppress(FileNotFoundError), alone_in(self.folder / folder):
+            Fence(self.folder, turns=False).remove_tree(folder)
+        self._store.write_now(lambda tx: tx.run(SQL.drop, context=context, owner=owner))
+
     def path(self, artifact: Artifact) -> Path:
         """Where an artifact's content is on this machine."""
         return self.folder / _segment(artifact.context) / artifact.name

@@ -11,6 +11,9 @@ RETURNING id, owner, context, context_type, name, mime_type, size, sha256, direc
 -- stranger
 SELECT 1 FROM artifacts WHERE context = :context AND owner <> :owner LIMIT 1
 
+-- drop
+DELETE FROM artifacts WHERE context = :context AND owner = :owner
+
 -- by_id
 SELECT id, owner, context, context_type, name, mime_type, size, sha256, directory, description, created
 FROM artifacts WHERE id = :id AND owner = :owner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -192,12 +193,23 @@ def _render(program: Program, options: Options) -> int:
 
 
 def _save(path: str, text: str) -> None:
-    """Write a file. Raises ConfigError when that cannot be done."""
+    """Write a file. Raises ConfigError when that cannot be done; what was there is still there then."""
     try:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        _put(path, text.encode())
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _put(path: str, data: bytes) -> None:
+    from fairlead.tools.fence import Fence
+
+    # A pipe or a terminal, as /dev/stdout may be, is written to; Windows opens no files below a folder.
+    if os.open in os.supports_dir_fd and (os.path.isfile(path) or not os.path.exists(path)):
+        folder, name = os.path.split(os.path.realpath(path))
+        Fence(folder, turns=False).write(name, data)
+        return
+    with open(path, "wb") as file:
+        file.write(data)
 
 
 def _unwritable(path: str, error: OSError) -> Failure:
@@ -374,11 +386,17 @@ def _writer(console: Console) -> Callable[[bytes], Awaitable[None]]:
 
     async def write(data: bytes) -> None:
         from fairlead.pipelines.lines import write_to
+        from fairlead.surfaces.cli.console import Unwritable
 
         if descriptor is None or sys.platform == "win32":
             console.write(data.decode())
-        else:
+            return
+        try:
             await write_to(descriptor, data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise Unwritable(error.errno, error.strerror) from error
 
     return write
 

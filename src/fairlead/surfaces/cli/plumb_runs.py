@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from fairlead import _json
 from fairlead.failures import Failure
@@ -84,12 +86,7 @@ async def recorded(
     from fairlead.pipelines.lines import sent, written
     from fairlead.pipelines.running import Run
 
-    try:
-        file = open(path, "w", encoding="utf-8")  # noqa: ASYNC230, SIM115 - line by line, for one person
-    except OSError as error:
-        message = f"The recording {path!r} cannot be written: {error.strerror}."
-        raise ConfigError(message, details={"file": path}, cause=error) from error
-    with file:
+    with _recording(path) as file:
         recorder = Recorder(file, host.limits)
         host.journal = recorder.journal()
 
@@ -105,6 +102,30 @@ async def recorded(
             recorder.ended(failure)
             raise
         recorder.ended(None)
+
+
+@contextmanager
+def _recording(path: str) -> Iterator[TextIO]:
+    """A file that is written line by line, for one person. Raises ConfigError where that cannot be done."""
+
+    class Lines(io.FileIO):
+        def write(self, data: Any) -> int:
+            with _told(path):
+                return super().write(data)
+
+    with _told(path):
+        raw = Lines(path, "w")
+    with io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8") as file:
+        yield file
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"The recording {path!r} cannot be written: {error.strerror}."
+        raise ConfigError(message, details={"file": path}, cause=error) from error
 
 
 async def durably(

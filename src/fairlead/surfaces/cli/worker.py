@@ -89,7 +89,7 @@ class _Shift:
             worker = tasks.worker(heard=teller.heard, **self._settings)
             worker.start()
             if gateway is not None:
-                gateway.start()
+                gateway.start(serving=False)
             teller.begun(worker, self._settings["concurrency"], tasks.store.name)
             await signal.wait()
             await self._stop(worker)

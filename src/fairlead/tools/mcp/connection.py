@@ -22,7 +22,7 @@ from fairlead.failures.runtime import ConfigError, McpCallError, McpTransportErr
 from fairlead.runtime import Context
 from fairlead.tools.mcp.content import data_of, text_of
 from fairlead.tools.mcp.elicitation import ELICIT, Elicit, Elicitation, answered
-from fairlead.tools.mcp.receiving import mended, received, sifted
+from fairlead.tools.mcp.receiving import mend, received, sifted
 from fairlead.tools.remote import masked, quoted
 
 if TYPE_CHECKING:
@@ -253,8 +253,7 @@ class Connection:
 
         async def note(response: Any) -> None:
             self._status = response.status_code
-            if "content-encoding" not in response.headers:
-                response.stream = mended(response.stream)
+            mend(response)
 
         limits = httpx2.Timeout(target.connect_timeout, read=target.timeout)
         client = httpx2.AsyncClient(headers=target.headers, timeout=limits, event_hooks={"response": [note]})

@@ -45,6 +45,33 @@ def mended(stream: Any) -> Any:
     return Mended()
 
 
+class _Decoded:
+    """The bytes that a response stands for, as they come."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces: AsyncIterator[bytes] = self._response.aiter_bytes()
+        return pieces
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def mend(response: Any) -> None:
+    """Have a response of HTTP read without half characters. In an encoding they cannot be seen: it is taken off."""
+    import httpx2
+
+    stream = response.stream
+    if "content-encoding" in response.headers:
+        same = {"headers": response.headers, "request": response.request}
+        stream = _Decoded(httpx2.Response(response.status_code, stream=stream, **same))
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+    response.stream = mended(stream)
+
+
 @asynccontextmanager
 async def received(
     transport: AbstractAsyncContextManager[Any], sift: Sift
