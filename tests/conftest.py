@@ -220,18 +220,21 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Warm]:
-    """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time."""
+    """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time. Each test process has
+    its own, whose copies can be made its children."""
     kept = Warm.python = Warm(Path(__file__).with_name("warm_python.py"), "-W", "error")
     yield kept
     kept.close()
 
 
+# Test processes are copies of this one, and have it in common.
+_warm_bench = Warm(Path(__file__).parent / "tools" / "mcp_bench.py")
+
+
 @pytest.fixture(scope="session")
-def warm_bench() -> Iterator[Warm]:
+def warm_bench() -> Warm:
     """`python tools/mcp_bench.py ...`: the SDK that it is made of takes most of a second to import."""
-    kept = Warm(Path(__file__).parent / "tools" / "mcp_bench.py")
-    yield kept
-    kept.close()
+    return _warm_bench
 
 
 @pytest.fixture(scope="session")

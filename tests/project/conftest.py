@@ -107,15 +107,17 @@ def from_here(folder: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
+# Test processes are copies of the one that reads this, and have it in common.
+_warm_parts = Warm(Path(__file__).with_name("warm_parts.py"))
+
+
 @pytest.fixture(scope="session")
-def warm_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def warm_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python for the parts of a verb's work that it starts processes for, in a third of the time."""
-    kept = Warm(Path(__file__).with_name("warm_parts.py"))
     python = tmp_path_factory.mktemp("warm") / "python"
-    python.write_text(f'#!/bin/sh\nexec {kept.line()} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {_warm_parts.line()} "$@"\n')
     python.chmod(0o755)
-    yield python
-    kept.close()
+    return python
 
 
 @pytest.fixture
