@@ -293,6 +293,23 @@ def install(tmp_path: Path, own_wheel: Path, furnished: Furnished, shared: Calla
     return install
 
 
+@pytest.fixture(scope="session")
+def warm_there() -> Iterator[Callable[[Path], Warm]]:
+    """The Python of a shared environment, by the folder of its commands, started warm. What it adds to start the
+    commands themselves is shown by the walks from nothing and by the wheel that is built."""
+    kept: dict[Path, Warm] = {}
+
+    def warm_there(commands: Path) -> Warm:
+        if commands not in kept:
+            program = Path(__file__).with_name("warm_there.py")
+            kept[commands] = Warm(program, "-E", python=commands / "python")
+        return kept[commands]
+
+    yield warm_there
+    for each in kept.values():
+        each.close()
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
