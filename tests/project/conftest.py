@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import io
 import linecache
@@ -10,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,8 +171,20 @@ def _execute() -> Fairlead:
 @pytest.fixture(scope="session")
 def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fairlead's own wheel, as it would be published, and compiled as far as it is here: a new environment would
-    compile it anew each time."""
-    folder = tmp_path_factory.mktemp("wheel")
+    compile it anew each time. The first test process that needs it makes it for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("process-") else base) / "own-wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "made"
+        if not made.exists():
+            # One that fails half-way leaves none that looks made.
+            build_compiled(Path(tempfile.mkdtemp(dir=folder))).rename(made)
+    return next(made.glob("*.whl"))
+
+
+def build_compiled(folder: Path) -> Path:
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     done = execute([sys.executable, "-c", build, folder], ROOT)
     assert done.returncode == 0, done.stderr
@@ -179,7 +193,7 @@ def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in archive.namelist():
             if name.endswith(".py") and (code := compiled(ROOT / "src" / name)):
                 archive.writestr(importlib.util.cache_from_source(name), code)
-    return wheel
+    return folder
 
 
 def compiled(source: Path) -> bytes | None:
