@@ -91,7 +91,13 @@ def test_a_new_project_runs_and_passes_its_own_tests(
     assert tests.returncode == 0, tests.stdout
     lint = in_project(folder, *python.command(fairlead, "lint", "--strict"), path=there)
     assert lint.returncode == 0, lint.stdout
-    doctor = in_project(folder, *python.command(fairlead, "doctor"), path=there)
+    # It looks at the app in a process of its own.
+    own = tmp_path / "python"
+    own.write_text(f'#!/bin/sh\nexec {python.line()} "$@"\n')
+    own.chmod(0o755)
+    doctor = in_project(
+        folder, "env", f"WARM_EXECUTABLE={own}", *python.command(fairlead, "doctor"), path=there
+    )
     assert json.loads(doctor.stdout)["ok"] is True, doctor.stdout
 
 

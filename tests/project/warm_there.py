@@ -1,6 +1,7 @@
-"""The Python of an environment that something is installed in, started warm: `FILE ...` or `-m MODULE ...`.
+"""The Python of an environment that something is installed in, started warm: `FILE ...` or `[-P] -m MODULE ...`.
 
-Only what stays there as it is has been imported, if it is there.
+Only what stays there as it is has been imported, if it is there. What a command starts as `sys.executable` is what
+`WARM_EXECUTABLE` names, if it names anything.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ for name in PACKAGES:
 
 def main(arguments: list[str]) -> None:
     sys.orig_argv[:] = [sys.executable, *arguments]
+    sys.executable = os.environ.get("WARM_EXECUTABLE", sys.executable)
+    sys.path[0] = os.getcwd()
+    if arguments[0] == "-P":
+        del sys.path[0], arguments[0]
     if arguments[0] == "-m":
-        sys.argv[:], sys.path[0] = arguments[1:], os.getcwd()
+        sys.argv[:] = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv[:], sys.path[0] = arguments, os.path.dirname(arguments[0])
