@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -70,6 +71,7 @@ def main() -> int:
     return 0
 
 
+@cache
 def pages() -> dict[Path, str]:
     """The files that are pages, and what they are called in the site."""
     found = {ROOT / "README.md": "index.md"}

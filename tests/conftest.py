@@ -220,31 +220,40 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[Warm]:
-    """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time."""
+    """`python FILE ...` for programs with Fairlead in them, which start in a tenth of the time. Each test process has
+    its own, whose copies can be made its children."""
     kept = Warm.python = Warm(Path(__file__).with_name("warm_python.py"), "-W", "error")
     yield kept
     kept.close()
 
 
+# Test processes are copies of this one, and have it in common.
+_warm_bench = Warm(Path(__file__).parent / "tools" / "mcp_bench.py")
+
+
 @pytest.fixture(scope="session")
-def warm_bench() -> Iterator[Warm]:
+def warm_bench() -> Warm:
     """`python tools/mcp_bench.py ...`: the SDK that it is made of takes most of a second to import."""
-    kept = Warm(Path(__file__).parent / "tools" / "mcp_bench.py")
-    yield kept
-    kept.close()
+    return _warm_bench
 
 
 @pytest.fixture(scope="session")
 def warm_path(tmp_path_factory: pytest.TempPathFactory, warm_python: Warm) -> str:
-    """A search path where `fairlead` and `python FILE` are started warm. As an environment has them they are started
-    from README and tutorial, by `project/test_first_walk.py`."""
+    """A search path where `fairlead`, `python FILE` and `python -m MODULE` are started warm. As an environment has
+    them they are started from README and tutorial, by `project/test_first_walk.py`."""
     folder, ours = tmp_path_factory.mktemp("warm"), Path(sys.executable).parent
     (folder / "fairlead").write_text(f'#!/bin/sh\nexec {warm_python.line(f"{ours}/fairlead")} "$@"\n')
-    warm = f'*.py) exec {warm_python.line()} "$@";;'
+    warm = f'*.py|-m) exec {warm_python.line()} "$@";;'
     (folder / "python").write_text(f'#!/bin/sh\ncase "$1" in {warm} *) exec {ours}/python "$@";; esac\n')
     for name in ("fairlead", "python"):
         (folder / name).chmod(0o755)
     return os.pathsep.join([str(folder), str(ours), os.environ.get("PATH", "")])
+
+
+@pytest.fixture(scope="session")
+def warm_executable(warm_path: str) -> str:
+    """That `python`, for `WARM_EXECUTABLE`: what a warm program starts as `sys.executable` is warm, too."""
+    return f"{warm_path.partition(os.pathsep)[0]}/python"
 
 
 @pytest.fixture(scope="session")

@@ -135,12 +135,12 @@ def test_examples_use_public_names_only() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=relative)
-def test_an_example_runs(example: Path, tmp_path: Path, warm_python: Warm) -> None:
-    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", example.name]
-    how = tests if example.name.startswith("test_") else warm_python.command(example.name)
+def test_an_example_runs(example: Path, tmp_path: Path, warm_python: Warm, warm_executable: str) -> None:
+    tests = example.name.startswith("test_")
+    how = ["-m", "pytest", "-p", "no:cacheprovider"] if tests else []
     places = {"DESK_FILE": str(tmp_path / "desk.json"), "FAIRLEAD_DATA": str(tmp_path / "data")}
-    places |= {} if how is tests else {"PYTHONWARNINGS": "error"}
-    done = run(how, example.parent, **places)
+    places |= {"WARM_EXECUTABLE": warm_executable} | ({} if tests else {"PYTHONWARNINGS": "error"})
+    done = run(warm_python.command(*how, example.name), example.parent, **places)
     assert done.returncode == 0, done.stdout
 
 
@@ -235,10 +235,10 @@ def test_the_files_that_the_design_names_exist() -> None:
     assert [name for name in named if not any((place / name).is_file() for place in places)] == []
 
 
-def test_headings_of_the_troubleshooting_page_are_texts_that_are_provoked() -> None:
+def test_headings_of_the_troubleshooting_page_are_texts_that_are_provoked(warm_python: Warm) -> None:
     # The part on first contact is provoked by tests/test_first_contact.py.
     page = read(DOCS / "troubleshooting.md").partition("# On first contact")[0]
     headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    done = run([sys.executable, "troubleshooting.py"], DOCS / "examples")
+    done = run(warm_python.command("troubleshooting.py"), DOCS / "examples")
     assert done.returncode == 0, done.stdout
     assert sorted(headings) == sorted(done.stdout.splitlines())

@@ -7,6 +7,7 @@ import csv
 import importlib.util
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -202,9 +203,14 @@ async def test_a_report_becomes_a_task_or_ticks_one_off(board: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def tour() -> str:
+def tour(warm_python: Warm, warm_executable: str) -> str:
     done = subprocess.run(
-        [sys.executable, FOLDER / "tour.py"], capture_output=True, text=True, timeout=120, check=False
+        warm_python.command(str(FOLDER / "tour.py")),
+        env=os.environ | {"WARM_EXECUTABLE": warm_executable},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -214,6 +220,14 @@ def test_the_tour_ends_as_it_says(tour: str) -> None:
     assert "\033" not in tour
     assert "The webhook hears: completed" in tour
     assert tour.count("(exit code") == 3
+
+
+def test_the_python_that_the_tour_names_starts_the_app_from_the_checkout() -> None:
+    named = runpy.run_path(str(FOLDER / "tour.py"))["APP"]
+    done = subprocess.run(
+        shlex.split(f"{named} --help"), cwd=FOLDER.parents[1], capture_output=True, timeout=60
+    )
+    assert (done.returncode, b"create-task" in done.stdout) == (0, True), done
 
 
 #: What the tour says to try, how it ends, and for what runs on until Ctrl-C, what it says by then.

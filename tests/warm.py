@@ -18,6 +18,7 @@ import marshal
 import os
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -38,22 +39,48 @@ Main = Callable[[list[str]], object]
 
 
 class Warm:
-    """A program of which copies are started until this is closed."""
+    """A program of which copies are started. The first who needs it starts it, for all processes that are copies of
+    the one that made this; it ends when the last of them has closed this, or has ended."""
 
     #: That of the fixture `warm_python`, for functions that no fixture is given to.
     python: ClassVar[Warm]
 
-    def __init__(self, program: Path, *options: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="warm")
-        self.place = f"{self._folder.name}/door"
+    def __init__(self, program: Path, *options: str, python: Path | str = sys.executable) -> None:
+        self._command = [str(python), *options, __file__]
+        self._program = str(program)
+        #: Says where it waits, once it has been started. A lock of one process does not keep out its own threads.
+        self._started = tempfile.TemporaryFile()  # noqa: SIM115
+        self._starting = threading.Lock()
+        self._life, self._held = os.pipe()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    @property
+    def place(self) -> str:
+        """Where it waits for commands."""
+        with self._starting:
+            fcntl.lockf(self._started, fcntl.LOCK_EX)
+            try:
+                place = os.pread(self._started.fileno(), 4096, 0).decode()
+                if not place:
+                    place = self._start()
+                    os.pwrite(self._started.fileno(), place.encode(), 0)
+                return place
+            finally:
+                fcntl.lockf(self._started, fcntl.LOCK_UN)
+
+    def _start(self) -> str:
+        place = f"{tempfile.mkdtemp(prefix='warm')}/door"
         self._process = subprocess.Popen(
-            [sys.executable, *options, __file__, self.place, str(program)],
-            stdin=subprocess.PIPE,
+            [*self._command, place, self._program],
+            stdin=self._life,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"open\n"
+        with self._process.stdout as said:
+            assert said.readline() == b"open\n"
+        return place
 
     def command(self, *arguments: str) -> list[str]:
         """What to start for `python PROGRAM ARGUMENTS`."""
@@ -63,12 +90,13 @@ class Warm:
         return shlex.join(self.command(*arguments))
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._folder.cleanup()
+        if self._started.closed:
+            return
+        for file in (self._life, self._held):
+            os.close(file)
+        self._started.close()
+        if self._process is not None:
+            self._process.returncode = 0  # others may have commands for it: nobody waits for its end
 
 
 class Asked(NamedTuple):
@@ -250,6 +278,7 @@ def keep(place: str, program: str) -> None:
         door.listen(64)
         print("open", flush=True)
         Keeper(door, module.main).keep()
+    shutil.rmtree(os.path.dirname(place))
 
 
 if __name__ == "__main__":

@@ -67,8 +67,7 @@ class Copies(warm.Warm):
 
     def __init__(self, main: Callable[[list[str]], object]) -> None:
         # Not one that goes at the end of a process: each copy would take it away when it ends.
-        self._place = tempfile.mkdtemp(prefix="warm")
-        self.place = f"{self._place}/door"
+        self._folder = tempfile.mkdtemp(prefix="warm")
         waiting, self._life = os.pipe()
         with socket.socket(socket.AF_UNIX) as door:
             door.bind(self.place)
@@ -83,7 +82,11 @@ class Copies(warm.Warm):
                 os._exit(0)
         os.close(waiting)
 
+    @property
+    def place(self) -> str:
+        return f"{self._folder}/door"
+
     def close(self) -> None:
         os.close(self._life)
         os.waitpid(self._pid, 0)
-        shutil.rmtree(self._place)
+        shutil.rmtree(self._folder)

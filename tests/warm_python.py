@@ -1,7 +1,8 @@
 """`python FILE ...`, `python -m MODULE ...` or `python -c TEXT ...`, started warm: a process with the usual packages
 imported, which is then the program's.
 
-It knows no other options of Python's. Warnings are as `PYTHONWARNINGS` has them, which is `error` or nothing.
+It knows no other options of Python's. Warnings are as `PYTHONWARNINGS` has them, which is `error` or nothing; and
+`sys.executable` is what `WARM_EXECUTABLE` names, if it names anything.
 """
 
 from __future__ import annotations
@@ -41,14 +42,18 @@ ROOMS = (
     "surfaces.mcp",
     "tasks",
 )
+#: Few of the files need these, and the packages that they are made of take a third of the time of all.
+UNUSUAL = {"fairlead.gateway.a2a_bridge", "fairlead.gateway.a2a_words"}
 for room in ROOMS:
     package = importlib.import_module(f"fairlead.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"fairlead.{room}."):
-        importlib.import_module(module.name)
+        if module.name not in UNUSUAL:
+            importlib.import_module(module.name)
 
 
 def main(arguments: list[str]) -> None:
     sys.orig_argv[:] = ["python", *arguments]
+    sys.executable = os.environ.get("WARM_EXECUTABLE", sys.executable)
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if os.environ.get("PYTHONWARNINGS") != "error":

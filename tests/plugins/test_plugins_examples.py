@@ -30,6 +30,7 @@ from fairlead.testing import expect_error, expect_ok
 from plugins.installed_kit import install_from
 from plugins.messenger_kit import CHAT, ID, talking, token_in
 from plugins.native_kit import INCLUDE, SOURCES, children, compile_c, compiler, helpers
+from warm import Warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 Built = Callable[[str], Path]
@@ -55,12 +56,10 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRLEAD_PUBLIC_URL", raising=False)
 
 
-def fairlead(*words: str) -> Any:
+def fairlead(warm: Warm, *words: str) -> Any:
     """What the command says, run as people run it."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["fairlead", *words],
-        env=os.environ | {"PATH": path},
+        warm.command(str(Path(sys.executable).with_name("fairlead")), *words),
         capture_output=True,
         text=True,
         timeout=60,
@@ -79,12 +78,12 @@ def test_an_example_keeps_the_contract(built: Built, name: str) -> None:
 # --- notes ---
 
 
-def test_notes_are_kept_from_one_command_to_the_next(built: Built) -> None:
-    fairlead("plugin", "install", str(built("notes")), "--yes")
-    assert [each["id"] for each in fairlead("plugin", "list")] == ["acme.notes"]
+def test_notes_are_kept_from_one_command_to_the_next(built: Built, warm_python: Warm) -> None:
+    fairlead(warm_python, "plugin", "install", str(built("notes")), "--yes")
+    assert [each["id"] for each in fairlead(warm_python, "plugin", "list")] == ["acme.notes"]
     note = {"title": "Tide", "body": 'High at "six"\n\u2693'}
-    fairlead("plugin", "run", "acme.notes", "add_note", json.dumps(note))
-    told = fairlead("plugin", "run", "acme.notes", "list_notes", '{"words": "tide"}')
+    fairlead(warm_python, "plugin", "run", "acme.notes", "add_note", json.dumps(note))
+    told = fairlead(warm_python, "plugin", "run", "acme.notes", "list_notes", '{"words": "tide"}')
     assert json.dumps({"id": 1, **note}, sort_keys=True) in json.dumps(told, sort_keys=True)
 
 

@@ -23,6 +23,7 @@ from fairlead.plugins.kit import AGENT, MockHost, TriedPlugin, open_plugin
 from fairlead.project.plugins import create_plugin
 from fairlead.testing import expect_ok
 from plugins.installed_kit import install_from
+from warm import Warm
 
 HEAD = """
 from fairlead.plugins.sdk import *
@@ -790,7 +791,7 @@ def test_what_a_plugin_in_c_needs_is_not_loaded_with_the_sdk() -> None:
 
 
 def test_a_plugin_in_python_is_created_tried_built_and_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python: Warm
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_DATA", str(tmp_path / "data"))
     made = create_plugin(tmp_path / "greeter", python=True)
@@ -799,7 +800,14 @@ def test_a_plugin_in_python_is_created_tried_built_and_installed(
     folder = tmp_path / "greeter"
     report = check(folder)
     assert {each.status for each in report.checks} <= {"passed", "skipped"}, "\n".join(report.lines())
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    # Plugins for pytest that came with a dependency take longer than the tests.
+    tests = warm_python.command(
+        "-m",
+        "pytest",
+        "-q",
+        *(f"-pno:{name}" for name in ("cacheprovider", "langsmith_plugin", "schemathesis")),
+        str(folder),
+    )
     done = subprocess.run(tests, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     built = build_plugin(folder, archive=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import io
 import linecache
@@ -10,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,15 +109,17 @@ def from_here(folder: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
+# Test processes are copies of the one that reads this, and have it in common.
+_warm_parts = Warm(Path(__file__).with_name("warm_parts.py"))
+
+
 @pytest.fixture(scope="session")
-def warm_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def warm_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python for the parts of a verb's work that it starts processes for, in a third of the time."""
-    kept = Warm(Path(__file__).with_name("warm_parts.py"))
     python = tmp_path_factory.mktemp("warm") / "python"
-    python.write_text(f'#!/bin/sh\nexec {kept.line()} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {_warm_parts.line()} "$@"\n')
     python.chmod(0o755)
-    yield python
-    kept.close()
+    return python
 
 
 @pytest.fixture
@@ -167,8 +171,20 @@ def _execute() -> Fairlead:
 @pytest.fixture(scope="session")
 def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fairlead's own wheel, as it would be published, and compiled as far as it is here: a new environment would
-    compile it anew each time."""
-    folder = tmp_path_factory.mktemp("wheel")
+    compile it anew each time. The first test process that needs it makes it for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("process-") else base) / "own-wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "made"
+        if not made.exists():
+            # One that fails half-way leaves none that looks made.
+            build_compiled(Path(tempfile.mkdtemp(dir=folder))).rename(made)
+    return next(made.glob("*.whl"))
+
+
+def build_compiled(folder: Path) -> Path:
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     done = execute([sys.executable, "-c", build, folder], ROOT)
     assert done.returncode == 0, done.stderr
@@ -177,7 +193,7 @@ def own_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in archive.namelist():
             if name.endswith(".py") and (code := compiled(ROOT / "src" / name)):
                 archive.writestr(importlib.util.cache_from_source(name), code)
-    return wheel
+    return folder
 
 
 def compiled(source: Path) -> bytes | None:
@@ -289,6 +305,23 @@ def install(tmp_path: Path, own_wheel: Path, furnished: Furnished, shared: Calla
         return commands
 
     return install
+
+
+@pytest.fixture(scope="session")
+def warm_there() -> Iterator[Callable[[Path], Warm]]:
+    """The Python of a shared environment, by the folder of its commands, started warm. What it adds to start the
+    commands themselves is shown by the walks from nothing and by the wheel that is built."""
+    kept: dict[Path, Warm] = {}
+
+    def warm_there(commands: Path) -> Warm:
+        if commands not in kept:
+            program = Path(__file__).with_name("warm_there.py")
+            kept[commands] = Warm(program, "-E", python=commands / "python")
+        return kept[commands]
+
+    yield warm_there
+    for each in kept.values():
+        each.close()
 
 
 class Terminal(io.StringIO):

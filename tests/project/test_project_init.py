@@ -16,11 +16,13 @@ from mcp.client.stdio import stdio_client
 
 from fairlead import Failure
 from fairlead.project.init import ALIASES, TEMPLATES, init_project
+from warm import Warm
 
 ROOT = Path(__file__).parents[2]
 NODE = ROOT / "tests" / "node" / "node_modules"
 COMMANDS = Path(sys.executable).parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
+WarmThere = Callable[[Path], Warm]
 
 #: They start a dozen processes each, which takes its time where others are at work, too.
 pytestmark = pytest.mark.timeout(180)
@@ -73,26 +75,40 @@ def test_a_readme_has_fairlead_installed_by_a_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_new_project_runs_and_passes_its_own_tests(
-    template: str, tmp_path: Path, install: Callable[..., Path]
+    template: str, tmp_path: Path, install: Callable[..., Path], warm_there: WarmThere
 ) -> None:
     folder = tmp_path / "tea-notes"
     init_project(folder, template=template)
     there = install(".[dev]", *WORK, cwd=folder, replaces="tea-notes")
+    python, fairlead = warm_there(there), str(there / "fairlead")
     added = in_project(
-        folder, there / "fairlead", "add-note", "--text", "Buy tea", "--output", "json", path=there
+        folder,
+        *python.command(fairlead, "add-note", "--text", "Buy tea", "--output", "json"),
+        path=there,
     )
     assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}
-    tests = in_project(folder, there / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", path=there)
+    tests = in_project(folder, *python.command("-m", "pytest", "-q", "-p", "no:cacheprovider"), path=there)
     assert tests.returncode == 0, tests.stdout
-    lint = in_project(folder, there / "fairlead", "lint", "--strict", path=there)
+    lint = in_project(folder, *python.command(fairlead, "lint", "--strict"), path=there)
     assert lint.returncode == 0, lint.stdout
-    doctor = in_project(folder, there / "fairlead", "doctor", path=there)
+    # It looks at the app in a process of its own.
+    own = tmp_path / "python"
+    own.write_text(f'#!/bin/sh\nexec {python.line()} "$@"\n')
+    own.chmod(0o755)
+    doctor = in_project(
+        folder, "env", f"WARM_EXECUTABLE={own}", *python.command(fairlead, "doctor"), path=there
+    )
     assert json.loads(doctor.stdout)["ok"] is True, doctor.stdout
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 async def test_a_packaged_project_runs_where_nothing_of_it_is(
-    template: str, tmp_path: Path, install: Callable[..., Path], execute: Run, run: Run
+    template: str,
+    tmp_path: Path,
+    install: Callable[..., Path],
+    warm_there: WarmThere,
+    execute: Run,
+    run: Run,
 ) -> None:
     folder, empty = tmp_path / "project", tmp_path / "empty"
     empty.mkdir()
@@ -107,9 +123,12 @@ async def test_a_packaged_project_runs_where_nothing_of_it_is(
     paths = execute([there / "python", "-I", "-c", whence], empty).stdout.split()
     assert paths[0].startswith(str(there.parent))
     assert not [path for path in paths if path.startswith(str(ROOT))]
-    added = execute([there / "tea-notes", "add-note", "--text", "Buy tea", "--output", "json"], empty)
+    python = warm_there(there)
+    command = python.command(str(there / "tea-notes"), "add-note", "--text", "Buy tea", "--output", "json")
+    added = execute(command, empty)
     assert json.loads(added.stdout)["data"] == {"id": 1, "text": "Buy tea"}, added.stderr
-    server = StdioServerParameters(command=str(there / "tea-notes-mcp"), cwd=empty)
+    first, *more = python.command(str(there / "tea-notes-mcp"))
+    server = StdioServerParameters(command=first, args=more, cwd=empty)
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         tools = {tool.name for tool in (await session.list_tools()).tools}

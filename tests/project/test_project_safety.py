@@ -19,35 +19,46 @@ from fairlead import Failure
 from fairlead.project.doctor import doctor_project
 from fairlead.project.init import init_project
 from fairlead.project.writing import write_files
+from warm import Warm
 
 Fairlead = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.timeout(180)
 
-#: Root may write anywhere; without two of its privileges it is held to the modes of files as anybody is.
-PLAINLY = """
-import ctypes, os, sys
-if os.geteuid() == 0:
-    for privilege in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-        if ctypes.CDLL(None).prctl(24, privilege, 0, 0, 0) != 0:
-            sys.exit(77)
-os.execv(sys.argv[1], sys.argv[1:])
+#: Fairlead, for a warm Python, which is a copy and not yet held to anything.
+AND_THEN = """
+sys.dont_write_bytecode = True
+runpy.run_module("fairlead", run_name="__main__", alter_sys=True)
 """
+#: Root may write anywhere; without two of its privileges it is held to the modes of files as anybody is.
+PLAINLY = f"""
+import ctypes, os, runpy, sys
+if os.geteuid() == 0:
+    libc = ctypes.CDLL(None)
+    for privilege in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: never again for who is started
+        if libc.prctl(24, privilege, 0, 0, 0) != 0:
+            sys.exit(77)
+    version, held = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(version, held):
+        sys.exit(77)
+    for kind in (0, 1):  # what is in effect, and what may be
+        held[kind] &= ~0b110
+    if libc.capset(version, held):
+        sys.exit(77)
+{AND_THEN}"""
 #: A disk that takes no changes, seen by this process and those that it starts.
-UNCHANGEABLE = """
-import ctypes, os, sys
+UNCHANGEABLE = f"""
+import ctypes, os, runpy, sys
 libc = ctypes.CDLL(None)
 if libc.unshare(0x20000) or libc.mount(b"none", b"/", None, 0x44000, None):
     sys.exit(77)
-if libc.mount(b"tmpfs", os.fsencode(sys.argv[1]), b"tmpfs", 1, None):
+if libc.mount(b"tmpfs", os.fsencode(sys.argv.pop(1)), b"tmpfs", 1, None):
     sys.exit(77)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+{AND_THEN}"""
 
 
-def plainly(execute: Fairlead, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    start = [sys.executable, "-c", PLAINLY, sys.executable, "-B", "-m", "fairlead"]
-    done = execute([*start, *arguments], cwd)
+def plainly(warm: Warm, execute: Fairlead, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = execute(warm.command("-c", PLAINLY, *arguments), cwd)
     if done.returncode == 77:
         pytest.skip("privileges cannot be dropped here")
     return done
@@ -89,7 +100,7 @@ def sums_hold(folder: Path) -> bool:
     ],
 )
 def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_written(
-    project: Path, execute: Fairlead, arguments: tuple[str, ...]
+    project: Path, execute: Fairlead, warm_python: Warm, arguments: tuple[str, ...]
 ) -> None:
     (project / "dist").mkdir()
     (project / "out" / "site").mkdir(parents=True)
@@ -97,7 +108,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_written(
     (project / "out" / "site").chmod(0o555)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return plainly(execute, project, *arguments)
+        return plainly(warm_python, execute, project, *arguments)
 
     assert "cannot be written: Permission denied. Nothing was written." in refused(run, project, *arguments)
 
@@ -115,7 +126,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_written(
     ],
 )
 def test_a_file_that_cannot_be_read_or_written_is_told_on_one_line_and_as_that(
-    project: Path, execute: Fairlead, cwd: str, arguments: tuple[str, ...]
+    project: Path, execute: Fairlead, warm_python: Warm, cwd: str, arguments: tuple[str, ...]
 ) -> None:
     (project / "unreadable.db").write_bytes(b"SQLite format 3\0")
     (project / "unreadable.db").chmod(0)
@@ -123,7 +134,7 @@ def test_a_file_that_cannot_be_read_or_written_is_told_on_one_line_and_as_that(
     for name, mode in (("read-only", 0o555), ("shut", 0o444)):
         (project / name).mkdir()
         (project / name).chmod(mode)
-    done = plainly(execute, project / cwd, *arguments)
+    done = plainly(warm_python, execute, project / cwd, *arguments)
     for name in ("read-only", "shut"):
         (project / name).chmod(0o755)
         assert list((project / name).iterdir()) == []
@@ -140,11 +151,10 @@ def test_a_file_that_cannot_be_read_or_written_is_told_on_one_line_and_as_that(
     [("client", "ts", "--out", "disk/client.ts"), ("keys", "new", "ci", "--file", "disk/keys.json")],
 )
 def test_a_disk_that_takes_no_changes_is_told_as_that(
-    project: Path, execute: Fairlead, arguments: tuple[str, ...]
+    project: Path, execute: Fairlead, warm_python: Warm, arguments: tuple[str, ...]
 ) -> None:
     (project / "disk").mkdir()
-    start = [sys.executable, "-c", UNCHANGEABLE, "disk", sys.executable, "-B", "-m", "fairlead"]
-    done = execute([*start, *arguments], project)
+    done = execute(warm_python.command("-c", UNCHANGEABLE, "disk", *arguments), project)
     if done.returncode == 77:
         pytest.skip("nothing can be mounted here")
     assert done.returncode == 1, done.stderr

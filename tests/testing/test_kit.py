@@ -23,6 +23,9 @@ from fairlead.testing import (
 
 pytest_plugins = ["pytester"]
 
+#: Plugins of others, which are found as ours is, and take most of a second to load.
+WITHOUT = ("-pno:cacheprovider", "-pno:langsmith_plugin", "-pno:schemathesis")
+
 
 @action
 async def add(a: int, b: int, ctx: Context) -> int:
@@ -190,7 +193,7 @@ def test_the_plugin_gives_its_fixtures_to_any_project(pytester: pytest.Pytester)
             assert every_surface.name
         """
     )
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-q")
+    done = pytester.runpytest_subprocess(*WITHOUT, "-q")
     done.assert_outcomes(passed=2 + len(SURFACES))
 
 
@@ -199,7 +202,7 @@ def test_a_surface_whose_callers_need_more_than_is_installed_is_skipped(
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     pytester.makepyfile("def test_surface(every_surface): assert every_surface.name != 'client'")
-    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio", "-q")
+    done = pytester.runpytest_inprocess(*WITHOUT, "-p", "no:asyncio", "-q")
     done.assert_outcomes(passed=len(SURFACES) - 1, skipped=1)
 
 
