@@ -116,11 +116,11 @@ def _inside(client: asyncio.Task[None]) -> str:
     return " > ".join(words)
 
 
-def _same(seen: list[dict[str, Any]], log: list[dict[str, Any]]) -> bool:
-    """Whether what was read is the log. What a lost run said last may come to the log too late to be read."""
+def _same(seen: list[dict[str, Any]], log: list[dict[str, Any]], begun: int) -> bool:
+    """Whether what was read is the log. What a lost run said last, before the one that has `begun` since, may come to
+    the log too late to be read."""
     missed = [each for each in log if each not in seen]
-    last = max((each["offset"] for each in seen if each["type"] == DELTA), default=0)
-    late = all(each["type"] == DELTA and each["offset"] < last for each in missed)
+    late = all(each["type"] == DELTA and each["offset"] < begun for each in missed)
     return late and [each for each in log if each not in missed] == seen
 
 
@@ -193,8 +193,10 @@ class Load:
         again = (await client.ask("POST", f"{AGENT}/tasks", body))["data"]["task_id"]
         hold(again == id, f"the key talk-{name} is of {id} and of {again}")
         page = (await client.ask("GET", f"{AGENT}/tasks/{id}/messages?include_deltas=true"))["data"]
+        begun = await self._surely(lambda: self._begun(id))
         hold(
-            _same(seen, page["messages"]), f"task {id} was read as {seen}, and its log is {page['messages']}"
+            _same(seen, page["messages"], begun),
+            f"task {id} was read as {seen}, and its log is {page['messages']}",
         )
         offsets = [each["offset"] for each in seen]
         hold(offsets == sorted(set(offsets)), f"task {id} has the offsets {offsets}")
@@ -202,6 +204,11 @@ class Load:
             said = "".join(each["payload"]["text"] for each in seen if each["type"] == DELTA)
             self.said[id] = said, told["result"]
         self.count["talks"] += 1
+
+    async def _begun(self, id: str) -> int:
+        """Where the last run of a task began to speak."""
+        events = self._tasks.events(id, follow=False)
+        return max([each.offset async for each in events if each.type == "started"], default=0)
 
     async def _calling(self, client: Client, name: str) -> None:
         """Call an action by a key: once it has given something, it gives the same for ever."""
