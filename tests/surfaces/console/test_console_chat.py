@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from fairlead.agents.models.model import Usage
 from fairlead.agents.models.script import Turn, call
@@ -365,6 +365,25 @@ def test_a_page_that_is_loaded_again_goes_on_with_the_run(talk: Talk, app: Quay)
     expect(said(page).get_by_text("Burnt.")).to_have_count(1)
 
 
+def test_a_run_that_ends_before_a_page_that_is_loaded_again_can_follow_it_is_shown(
+    talk: Talk, app: Quay
+) -> None:
+    page = talk("Load.", call("load"), "Loaded.")
+    expect(tool(page, "load")).to_contain_text("Half of it")
+
+    def late(route: Route) -> None:
+        app.go.set()
+        no_run = {"code": "NOT_FOUND", "message": "No run goes on in this conversation.", "issues": []}
+        route.fulfill(status=404, json={"ok": False, "error": no_run})
+
+    page.route("**/agents/mate/follow", late, times=1)
+    page.reload()
+    expect(said(page)).to_contain_text("Loaded.")
+    over(page)
+    expect(said(page)).not_to_contain_text("NOT_FOUND")
+    expect(tool(page, "load")).to_have_attribute("data-state", "ok")
+
+
 def test_a_conversation_is_shown_again_as_it_was(talk: Talk) -> None:
     page = talk("Look north, please.", call("look", where="north"), "All is **quiet**.")
     over(page)
@@ -472,6 +491,8 @@ def test_secrets_that_an_agent_is_given_are_not_shown(visit: Visit, app: Quay) -
         expect(said(page)).not_to_contain_text("4711")
         page.reload()
     app.go.set()
+    # A page that was just loaded can send until it knows that a run goes on.
+    expect(said(page)).to_contain_text("It is open.")
     over(page)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.console import Console
 from fairlead.surfaces.console.chat_desk import Desk
 from fairlead.surfaces.console.chat_runs import Runs
-from quay import Quay, quay
+from quay import PATIENCE, Quay, quay
 
+LISTED = "/api/agents/mate/conversations"
 ANN = quote(json.dumps({"user": {"id": "ann"}, "auth": None}))
 
 
@@ -66,10 +68,38 @@ def test_what_is_said_is_answered_in_events_and_kept(console: Any) -> None:
     assert told["conversation"]["running"] is False
 
 
+def test_a_run_that_ends_while_its_conversation_is_read_is_told_to_its_end(
+    console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = console.app
+    app.go.clear()
+    app.script[:] = [call("load"), "Loaded."]
+    kept, ended = app.conversations.get, threading.Event()
+
+    async def slowly(id: str, owner: str) -> Any:
+        found = await kept(id, owner)
+        app.go.set()
+        await asyncio.to_thread(ended.wait, PATIENCE)
+        return found
+
+    def saying() -> None:
+        post(console, "say", id="read", input={"prompt": "Load."})
+        ended.set()
+
+    run = threading.Thread(target=saying)
+    run.start()
+    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
+        pass
+    monkeypatch.setattr(app.conversations, "get", slowly)
+    told = post(console, "open", id="read").json
+    run.join()
+    assert told["conversation"]["running"] is False
+    assert told["messages"][-1]["content"] == "Loaded."
+
+
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:
     say(console, "listed", "Remember me", "I do.")
-    path = "/api/agents/mate/conversations"
-    [entry] = [each for each in console.send("GET", path).json["conversations"] if each["id"] == "listed"]
+    [entry] = [each for each in console.send("GET", LISTED).json["conversations"] if each["id"] == "listed"]
     assert (entry["title"], entry["messages"]) == ("Remember me", 2)
     post(console, "rename", id="listed", title=" Another ")
     assert post(console, "open", id="listed").json["conversation"]["title"] == "Another"
@@ -86,8 +116,7 @@ def test_other_agents_conversations_are_not_this_ones(console: Any) -> None:
 
 def test_one_sees_only_the_conversations_of_whom_one_acts_as(console: Any) -> None:
     say(console, "own", "Hi", "Hello.")
-    path = "/api/agents/mate/conversations"
-    assert console.send("GET", path, fairlead_act_as=ANN).json["conversations"] == []
+    assert console.send("GET", LISTED, fairlead_act_as=ANN).json["conversations"] == []
     for question in ("open", "stop", "terminate", "answer", "follow", "rename", "delete"):
         body = {"id": "own", "title": "x", "question": "q", "approve": True}
         answer = console.send("POST", f"/api/agents/mate/{question}", body, fairlead_act_as=ANN)

@@ -108,13 +108,17 @@ class Chat:
         return {**conversation.to_dict(), "running": running, "todo": conversation.state.get("todo")}
 
     async def _open(self, visit: Visit) -> dict[str, Any]:
-        conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+        while True:
+            run = self.runs.find(visit.owner, visit.id)
+            conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+            # What a run said that ended meanwhile is neither told by it any more, nor in what was read before.
+            if self.runs.find(visit.owner, visit.id) is run:
+                break
         if conversation.agent != visit.action.name:
             raise Failure(
                 Kind.not_found, f"This conversation is one with {conversation.agent!r}.", field="id"
             )
         told: dict[str, Any] = {"conversation": self._told(visit, conversation)}
-        run = self.runs.find(visit.owner, visit.id)
         if run is not None:
             # What the run has added to it is told by the run.
             told["said"], said = run.words, said[: run.before]

@@ -345,7 +345,11 @@ class Thread {
       last?.finish?.();
       if (conversation.awaiting) this.#last = last;
       for (const each of turns) if (!(conversation.awaiting && each === last)) each.over?.();
-    } else this.#listen(words, `agents/${this.#action.name}/follow`, { id: this.id });
+    } else {
+      // A run may end before it is followed. What it said is kept then.
+      const ended = () => this.load().catch((error) => this.wrong(error));
+      this.#listen(words, `agents/${this.#action.name}/follow`, { id: this.id }, ended);
+    }
     this.bottom(true);
   }
 
@@ -367,7 +371,8 @@ class Thread {
     this.#turns.replaceChildren(h("p", { class: "empty" }, error.message));
   }
 
-  async #listen(text, path, body) {
+  /** Hear a run to its end; `ended` is asked for where it ended before anything was heard of it. */
+  async #listen(text, path, body, ended = null) {
     if (text) this.#turns.append(said(text));
     const turn = (this.#last = this.#turn());
     this.#turns.append(turn.element);
@@ -376,10 +381,12 @@ class Thread {
     this.bottom(true);
     let envelope = null;
     let heard = false;
+    let missed = false;
     try {
       for await (const event of stream(path, body)) {
         if (!heard) this.#tell({ kind: "heard" });
         heard = true;
+        missed = event.status === 404;
         if (event.type === "result") envelope = event.envelope;
         else turn.event(event);
       }
@@ -388,6 +395,11 @@ class Thread {
       envelope = { ok: false, error: error.error, meta: {} };
     } finally {
       this.running = false;
+    }
+    if (ended && missed) {
+      this.#tell({ kind: "over", words: "" });
+      await ended();
+      return;
     }
     turn.end(envelope);
     const words = envelope.ok ? turn.words : envelope.error.message;
