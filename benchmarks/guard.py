@@ -29,6 +29,8 @@ PATHS = {
     "a log event of a stream": ("contenders.fairlead:log_stream", 10_000),
     "a run of an agent, 20 steps": ("contenders.agents:steps_20", 50),
     "a message through map and filter": ("contenders.pipelines:pair", 20_000),
+    "a call over HTTP": ("contenders.surfaces:http", 5_000),
+    "a call over MCP": ("contenders.surfaces:mcp", 5_000),
 }
 #: How much heavier a path may get before it is said.
 ALLOWED = 1.10
@@ -62,8 +64,8 @@ def main() -> int:
     if options.write:
         KEPT.write_text(json.dumps(bounds | {platform.python_version(): found}, indent=2) + "\n")
         return 0
-    highest = {name: max(each[name] for each in bounds.values()) for name in PATHS}
-    kept = bounds.get(platform.python_version(), highest)
+    highest = {name: max(each.get(name, 0) for each in bounds.values()) for name in PATHS}
+    kept = highest | bounds.get(platform.python_version(), {})
     heavier = {name: now / kept[name] for name, now in found.items() if now > kept[name] * ALLOWED}
     for name, ratio in heavier.items():
         print(f"HEAVIER  {name}: {ratio:.2f} times what it was. Make it lighter, or mean it: --write.")
