@@ -28,6 +28,7 @@ from fairlead.pipelines.running import run_all
 from fairlead.pipelines.types import INT, JSON
 from fairlead.tools.mcp import McpServer
 from model_servers import Answer, ModelServer
+from pipelines.ladder import STEPS, ladder
 
 Cause = Callable[[Path], Awaitable[Failure]]
 CAUSES: dict[str, Cause] = {}
@@ -489,6 +490,22 @@ async def test_who_is_asked_for_a_called_pipeline_sees_all_that_will_run(tmp_pat
             "modules": {str(tmp_path / "help.plumb"): help.format("value * 2")},
         }
     ]
+
+
+async def test_who_is_asked_sees_each_module_once_however_many_ways_lead_to_it(tmp_path: Path) -> None:
+    (tmp_path / "a.plumb").write_text(ladder(tmp_path))
+    shown: list[str] = []
+
+    async def approve(approval: Approval) -> Verdict:
+        shown.extend(approval.input["modules"])
+        return Verdict(True)
+
+    tools = require(check_text("use sys let main : !int -> !int = id")).modules["Sys"].processes
+    dispatcher = Dispatcher(tools, Host(docroot=str(tmp_path)), ask=approve)
+    assert await dispatcher.call("call", {"file": "a.plumb", "input": 2}) == 2
+    assert sorted(shown) == sorted(
+        str(tmp_path / f"{side}{step}.plumb") for side in "ab" for step in range(STEPS)
+    )
 
 
 async def test_a_called_pipeline_cannot_waive_the_operators_yes_to_its_own_tools(tmp_path: Path) -> None:

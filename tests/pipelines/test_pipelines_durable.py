@@ -25,6 +25,7 @@ from fairlead.pipelines.running import run_all
 from fairlead.store import open_store
 from fairlead.store.statements import Statement
 from pipelines.durable_under_test import build
+from pipelines.ladder import ladder
 from warm import Warm
 from warm_child import Child
 
@@ -262,6 +263,14 @@ async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> N
     with pytest.raises(Failure) as caught:
         await run_durably(app, program(), [1], "monday")
     assert caught.value.kind is Kind.conflict
+    app.store.close()
+
+
+async def test_modules_that_are_used_in_many_ways_are_looked_at_once_for_a_name(tmp_path: Path) -> None:
+    app = App("shop", store=open_store(url=f"sqlite:///{tmp_path}/store.db"))
+    (tmp_path / "main.plumb").write_text(ladder(tmp_path))
+    program = require(check_file(tmp_path / "main.plumb"))
+    assert await run_durably(app, program, [1], "monday") == [1]
     app.store.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -328,17 +328,14 @@ def _shown(value: Mapping[str, Any], called: Checked | Failure) -> dict[str, Any
     """
     if isinstance(called, Failure):
         return {**value, "problem": called.message}
-    modules = dict(_modules(called))
+    # The library's own are no news.
+    modules = {
+        file: text
+        for file, text in called.texts().items()
+        if file != called.source.file and os.path.dirname(file) != INSTALLED
+    }
     shown = {**value, "source": called.source.text}
     return {**shown, "modules": modules} if modules else shown
-
-
-def _modules(called: Checked) -> Iterator[tuple[str, str]]:
-    for module in called.modules.values():
-        # The library's own are no news.
-        if os.path.dirname(module.source.file) != INSTALLED:
-            yield module.source.file, module.source.text
-        yield from _modules(module)
 
 
 def _parsed(name: str, value: Any) -> Any:

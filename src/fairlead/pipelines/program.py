@@ -190,23 +190,12 @@ class Checked:
 
     def texts(self) -> dict[str, str]:
         """All that was read for it, by file: its own text, and those of the modules that it uses."""
-        found: dict[str, str] = {}
-        todo = [self]
-        while todo:
-            each = todo.pop()
-            if each.source.file not in found:
-                found[each.source.file] = each.source.text
-                todo.extend(each.modules.values())
-        return found
+        return {each.source.file: each.source.text for each in self._whole()}
 
     def agents(self) -> list[Process]:
         """Its agents and those of its modules, wherever they are written, in order."""
         seen: dict[int, Process] = {}
-        modules, todo = [self], list[Process]()
-        while modules:
-            each = modules.pop()
-            todo.extend(each.processes.values())
-            modules.extend(each.modules.values())
+        todo = [process for each in self._whole() for process in each.processes.values()]
         while todo:
             process = todo.pop()
             if id(process) not in seen:
@@ -214,6 +203,17 @@ class Checked:
                 todo.extend(process.within())
         agents = [each for each in seen.values() if each.kind == "agent"]
         return sorted(agents, key=lambda each: (each.source.file, each.at))
+
+    def _whole(self) -> list[Checked]:
+        """It, and each of the modules that it uses, once: many ways may lead to one."""
+        found: dict[str, Checked] = {}
+        todo = [self]
+        while todo:
+            each = todo.pop()
+            if each.source.file not in found:
+                found[each.source.file] = each
+                todo.extend(each.modules.values())
+        return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The program as data: bindings with their types, types, protocols, and problems."""
