@@ -143,6 +143,27 @@ async def test_messages_that_were_lost_with_their_server_are_waited_for_no_longe
     store.close()
 
 
+async def test_who_reads_a_log_while_the_server_does_not_answer_hears_that_it_is_away(
+    app: App, own: Where, own_nats: Nats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = own.open()
+    tasks = own.tasks(app, store)
+    assert isinstance(tasks.bus, NatsBus)
+    task = await tasks.submit("add", {"a": 1, "b": 1})
+    monkeypatch.setattr(tasks.bus.js, "_timeout", 0.2)
+    own_nats.signal(signal.SIGSTOP)
+    with pytest.raises(Failure, match="does not answer") as caught:
+        _ = [event async for event in tasks.events(task.id, follow=False)]
+    assert caught.value.kind is Kind.unavailable
+    with pytest.raises(Failure, match="does not answer"):
+        await tasks.bus.workers(tasks.queue)
+    own_nats.signal(signal.SIGCONT)
+    monkeypatch.undo()
+    assert [event async for event in tasks.events(task.id, follow=False)] == []
+    await tasks.bus.close()
+    store.close()
+
+
 async def _is_sent(bus: NatsBus, count: int) -> bool:
     return bus.js.publish_async_pending() == count
 

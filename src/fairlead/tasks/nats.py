@@ -167,8 +167,17 @@ class NatsBus:
         return found
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have something done on the bus's own loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        """Have something done on the bus's own loop.
+
+        Raises:
+            Failure: the server does not answer, or refuses.
+        """
+        from nats.errors import Error
+
+        try:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        except Error as exc:
+            raise _away(exc) from exc
 
     def call_now(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
