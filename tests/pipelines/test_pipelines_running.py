@@ -387,6 +387,36 @@ async def test_leaving_a_run_leaves_nothing_behind() -> None:
     assert len(asyncio.all_tasks()) == before
 
 
+SAYS_GOODBYE = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(open(sys.argv[1], "w").write("goodbye")))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+async def test_a_program_whose_run_ends_while_it_starts_is_asked_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started, left = asyncio.create_subprocess_exec, asyncio.Event(), asyncio.Event()
+
+    async def slowly(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        child = await start(*command, **options)
+        assert child.stdout is not None
+        assert await child.stdout.readline() == b"ready\n"
+        started.set()
+        await left.wait()
+        return child
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    (tmp_path / "says_goodbye.py").write_text(SAYS_GOODBYE)
+    args = f'["{tmp_path}/says_goodbye.py", "{tmp_path}/said"]'
+    async with Run(program(f'let main : !int -> !int = exec {{ cmd: "{sys.executable}", args: {args} }}')):
+        await started.wait()
+        asyncio.get_running_loop().call_soon(left.set)
+    assert (tmp_path / "said").read_text() == "goodbye"
+
+
 async def test_a_chain_of_many_processes_is_as_good_as_a_short_one() -> None:
     chain = " ; ".join(["i", *(["map(value + 1)"] * 500), "o"])
     assert await given(f"let main : !int -> !int = plumb(i, o) {{ {chain} }}", [0, 1]) == [500, 501]

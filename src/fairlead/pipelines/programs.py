@@ -48,7 +48,7 @@ class Program:
     async def _run(self) -> None:
         place = self._place
         try:
-            child = await self._spawn()
+            child = await self._begun()
             hearing = asyncio.get_running_loop().create_task(self._hear(child))
             noting = asyncio.get_running_loop().create_task(self._note(child))
             try:
@@ -60,6 +60,15 @@ class Program:
             self._await_answers(0, begin=False)
             self._idle()
             place.close()
+
+    async def _begun(self) -> asyncio.subprocess.Process:
+        starting = asyncio.get_running_loop().create_task(self._spawn())
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # It may be at work already: it is told to end as any other.
+            self._place.network.leave(_end_of(starting))
+            raise
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         command = str(self._settings.get("cmd", ""))
@@ -232,6 +241,11 @@ def _why_not(error: OSError | ValueError, folder: str | None) -> str:
         return f"its `cwd` {folder!r} is no folder"
     # A name or an argument with a character that no program can be given is a ValueError.
     return str(error.strerror if isinstance(error, OSError) else error)
+
+
+async def _end_of(starting: asyncio.Task[asyncio.subprocess.Process]) -> None:
+    with contextlib.suppress(ProcessError):
+        await _end(await starting)
 
 
 async def _end(child: asyncio.subprocess.Process, *listening: asyncio.Task[None]) -> None:
