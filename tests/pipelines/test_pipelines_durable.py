@@ -245,6 +245,14 @@ let helper : !string -> !string = AGENT
 let help : string -> string = tool { process: helper }
 let main : !string -> !string = agent { model: "default", tools: [help] }
 """
+AS_A_TOOL_WITHIN = """
+let main : !string -> !string = plumb(i, o) {
+    let helper : !string -> !string = AGENT
+    let help : string -> string = tool { process: helper }
+    let front : !string -> !string = agent { model: "default", tools: [help] }
+    i ; front ; o
+}
+"""
 
 
 async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> None:
@@ -265,7 +273,9 @@ async def test_a_run_with_a_name_belongs_to_its_modules_too(tmp_path: Path) -> N
     app.store.close()
 
 
-@pytest.mark.parametrize("place", ["let main : !string -> !string = AGENT", WIRED, AS_A_TOOL])
+@pytest.mark.parametrize(
+    "place", ["let main : !string -> !string = AGENT", WIRED, AS_A_TOOL, AS_A_TOOL_WITHIN]
+)
 async def test_a_run_with_a_name_belongs_to_its_prompts_and_models_too(tmp_path: Path, place: str) -> None:
     app = App(
         "shop",
