@@ -236,6 +236,18 @@ async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_
     app.store.close()
 
 
+async def test_a_program_whose_modules_use_each_other_often_is_run_at_once(tmp_path: Path) -> None:
+    app = App("shop", store=open_store(url=f"sqlite:///{tmp_path}/store.db"))
+    below = ""
+    for level in range(40):
+        for side in "ab":
+            (tmp_path / f"{side}{level}.plumb").write_text(f"{below} let f : !int -> !int = id")
+        below = f"use ./a{level} use ./b{level}"
+    (tmp_path / "main.plumb").write_text(f"{below} let main : !int -> !int = id")
+    assert await run_durably(app, require(check_file(tmp_path / "main.plumb")), [1], "monday") == [1]
+    app.store.close()
+
+
 WIRED = """
 let a : !string -> !string = AGENT
 let main : !string -> !string = plumb(i, o) { i ; a ; o }

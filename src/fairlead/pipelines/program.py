@@ -201,11 +201,13 @@ class Checked:
     def agents(self) -> list[Process]:
         """Its agents and those of its modules, wherever they are written, in order."""
         seen: dict[int, Process] = {}
-        modules, todo = [self], list[Process]()
+        modules, used, todo = [self], set[int](), list[Process]()
         while modules:
             each = modules.pop()
-            todo.extend(each.processes.values())
-            modules.extend(each.modules.values())
+            if id(each) not in used:
+                used.add(id(each))
+                todo.extend(each.processes.values())
+                modules.extend(each.modules.values())
         while todo:
             process = todo.pop()
             if id(process) not in seen:
