@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -233,6 +234,15 @@ async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_
         with pytest.raises(Failure) as caught:
             await run_durably(app, program, [1, 1.0], "monday")
     assert caught.value.kind is Kind.invalid_input
+    app.store.close()
+
+
+async def test_a_run_with_a_name_that_was_begun_before_an_upgrade_goes_on(store_url: str) -> None:
+    app, text = App("shop", store=open_store(url=store_url)), "let main : !int -> !int = map(value)"
+    assert await run_durably(app, require(check_text(text)), [1], "monday") == [1]
+    ((given,),) = app.store.read_now(lambda tx: tx.all(Statement.of("SELECT input FROM tasks")))
+    # 1.0.0 knew a program by its text alone.
+    assert json.loads(given)["program"] == hashlib.sha256(text.encode()).hexdigest()
     app.store.close()
 
 
