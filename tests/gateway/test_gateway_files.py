@@ -25,6 +25,7 @@ from fairlead.gateway.sweeper import Sweeper
 from fairlead.store.statements import Statement
 from fairlead.surfaces.http.asgi import Message
 from fairlead.testing import FixedClock
+from fairlead.tools.artifacts import Artifacts
 from gateway.site_under_test import PATIENCE, Site, build, serving
 
 LARGEST = 2_000_000
@@ -330,6 +331,24 @@ def test_a_file_is_forgotten_when_it_is_old(store_url: str, tmp_path: Path) -> N
             shed.api().get_file(made.file_id)
         assert refused.value.status == 404
         assert shed.api().get_file(new.file_id).data.size == 3
+
+
+def test_a_file_whose_place_another_has_taken_holds_up_no_others(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        taken = shed.presigned()
+        # A caller of an agent may name a conversation as its file, and the agent shares something there.
+        shared = Artifacts(shed.app.store, tmp_path / "files")
+        shared.put_now("b.txt", b"shared", owner="local", context=taken.file_id)
+        assert shed.put(taken.upload_url, b"nowhere").status_code == 403
+        clock.move(1)
+        shed.uploaded(b"old", key=shed.bob)
+        clock.move(31 * 86_400)
+        asyncio.run(Sweeper(shed.app, shed.asgi._gateway.files).look())
+        assert on_disk(tmp_path) == [b"shared"]
+        with pytest.raises(sdk.ApiException) as refused:
+            shed.api().get_file(taken.file_id)
+        assert refused.value.status == 404
 
 
 def test_all_files_of_an_owner_have_a_bound(store_url: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
-from fairlead.failures import Failure
+from fairlead.failures import Failure, Kind
 from fairlead.failures.gateway import (
     AgentNotFound,
     Conflict,
@@ -245,6 +245,10 @@ class Files:
         for file, owner in rows:
             try:
                 await asyncio.to_thread(self._artifacts.drop_now, file, _artifact_owner(owner))
+            except Failure as failure:
+                if failure.kind is not Kind.forbidden:
+                    raise
+                # Another has shared something under its id, so nothing there is the file's.
             except OSError:
                 report("The content of a file that is to be forgotten could not be removed.", self._redactor)
                 continue
