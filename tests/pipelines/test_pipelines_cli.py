@@ -6,9 +6,11 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -434,6 +436,18 @@ def test_a_file_that_is_written_anew_keeps_its_mode_and_its_links(tmp_path: Path
     assert plumb(
         "render", "link.plumb", "--format", "dot", "--out", "/dev/stdout", cwd=tmp_path
     ).stdout.startswith("digraph")
+
+
+@pytest.mark.parametrize("file", [tempfile.TemporaryFile, tempfile.NamedTemporaryFile])
+def test_a_drawing_for_the_output_comes_to_whoever_has_it_open(
+    file: Callable[[], IO[bytes]], tmp_path: Path
+) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    with file() as output:
+        draw = ("render", "x.plumb", "--format", "dot", "--out", "/dev/stdout")
+        subprocess.run(Warm.python.command(FAIRLEAD, "plumb", *draw), stdout=output, cwd=tmp_path, check=True)
+        output.seek(0)
+        assert output.read().startswith(b"digraph")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
