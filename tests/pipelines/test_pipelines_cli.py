@@ -450,6 +450,12 @@ def test_a_drawing_for_the_output_comes_to_whoever_has_it_open(
         assert output.read().startswith(b"digraph")
 
 
+def test_a_file_may_be_called_as_the_shell_calls_the_home(tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    assert plumb("render", "x.plumb", "--format", "dot", "--out", "~", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "~").read_text().startswith("digraph")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["run"], ["call"], ["run", "--record", "x.rec.jsonl"]])
 def test_results_that_cannot_be_written_are_told_in_a_line(

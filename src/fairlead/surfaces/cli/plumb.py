@@ -209,7 +209,8 @@ def _put(path: str, data: bytes) -> None:
     there = os.path.isfile(path) or not os.path.exists(path)
     if os.open in os.supports_dir_fd and there and not os.path.abspath(path).startswith(_OPEN):
         folder, name = os.path.split(os.path.realpath(path))
-        Fence(folder, turns=False).write(name, data)
+        # A file that is called ~ is not the home.
+        Fence(folder, turns=False).write(f"./{name}", data)
         return
     with open(path, "wb") as file:
         file.write(data)
