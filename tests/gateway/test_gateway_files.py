@@ -334,6 +334,20 @@ def test_a_file_is_forgotten_when_it_is_old(store_url: str, tmp_path: Path) -> N
         assert shed.api().get_file(new.file_id).data.size == 3
 
 
+def test_a_file_is_kept_from_its_upload_on(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock, files_retention=60.0) as shed:
+        made = shed.presigned()
+        clock.move(1800)
+        assert shed.put(made.upload_url, b"late").status_code == 200
+        sweep = Sweeper(shed.app, shed.asgi._gateway.files).look
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == [b"late"]
+        clock.move(61)
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == []
+
+
 def test_a_file_whose_place_another_has_taken_holds_up_no_others(store_url: str, tmp_path: Path) -> None:
     clock = FixedClock()
     with shed_at(store_url, tmp_path, clock) as shed:
