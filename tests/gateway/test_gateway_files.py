@@ -23,8 +23,9 @@ from fairlead.gateway.files import Files
 from fairlead.gateway.keys import Keys
 from fairlead.gateway.sweeper import Sweeper
 from fairlead.store.statements import Statement
-from fairlead.surfaces.http.asgi import Message
+from fairlead.surfaces.http.asgi import Message, Receive
 from fairlead.testing import FixedClock
+from fairlead.tools.artifacts import Artifacts
 from gateway.site_under_test import PATIENCE, Site, build, serving
 
 LARGEST = 2_000_000
@@ -53,6 +54,26 @@ class Shed:
 
     def put(self, url: str, content: Any, type: str = TEXT) -> httpx.Response:
         return httpx.put(url, content=content, headers={"Content-Type": type}, timeout=PATIENCE)
+
+    async def answered(self, url: str, receive: Receive) -> list[Message]:
+        """What the server says to an upload whose bytes come when the test says so."""
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        parts = urlsplit(url)
+        scope = {
+            "type": "http",
+            "method": "PUT",
+            "path": parts.path,
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "headers": [(b"content-type", b"text/plain")],
+            "client": ("127.0.0.1", 1),
+        }
+        await self.asgi(scope, receive, send)
+        return sent
 
     def uploaded(self, content: bytes = b"hello", **about: Any) -> Any:
         made = self.presigned(**about)
@@ -249,34 +270,15 @@ def test_too_large_a_file_is_refused_by_its_word_and_by_what_comes(shed: Shed) -
 
 def test_an_upload_that_is_cut_short_leaves_nothing_and_may_be_made_again(shed: Shed, tmp_path: Path) -> None:
     made = shed.presigned()
-    parts = urlsplit(made.upload_url)
     messages: list[Message] = [
         {"type": "http.request", "body": b"half", "more_body": True},
         {"type": "http.disconnect"},
     ]
 
-    async def cut() -> list[Message]:
-        sent: list[Message] = []
+    async def receive() -> Message:
+        return messages.pop(0)
 
-        async def receive() -> Message:
-            return messages.pop(0)
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "PUT",
-            "path": parts.path,
-            "raw_path": parts.path.encode(),
-            "query_string": parts.query.encode(),
-            "headers": [(b"content-type", b"text/plain")],
-            "client": ("127.0.0.1", 1),
-        }
-        await shed.asgi(scope, receive, send)
-        return sent
-
-    assert asyncio.run(cut()) == []
+    assert asyncio.run(shed.answered(made.upload_url, receive)) == []
     assert not list((tmp_path / "files").rglob("*.txt"))
     assert httpx.get(made.download_url).status_code == 404
     assert shed.put(made.upload_url, b"whole").status_code == 200
@@ -332,6 +334,38 @@ def test_a_file_is_forgotten_when_it_is_old(store_url: str, tmp_path: Path) -> N
         assert shed.api().get_file(new.file_id).data.size == 3
 
 
+def test_a_file_is_kept_from_its_upload_on(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock, files_retention=60.0) as shed:
+        made = shed.presigned()
+        clock.move(1800)
+        assert shed.put(made.upload_url, b"late").status_code == 200
+        sweep = Sweeper(shed.app, shed.asgi._gateway.files).look
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == [b"late"]
+        clock.move(61)
+        asyncio.run(sweep())
+        assert on_disk(tmp_path) == []
+
+
+def test_a_file_whose_place_another_has_taken_holds_up_no_others(store_url: str, tmp_path: Path) -> None:
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        taken = shed.presigned()
+        # A caller of an agent may name a conversation as its file, and the agent shares something there.
+        shared = Artifacts(shed.app.store, tmp_path / "files")
+        shared.put_now("b.txt", b"shared", owner="local", context=taken.file_id)
+        assert shed.put(taken.upload_url, b"nowhere").status_code == 403
+        clock.move(1)
+        shed.uploaded(b"old", key=shed.bob)
+        clock.move(31 * 86_400)
+        asyncio.run(Sweeper(shed.app, shed.asgi._gateway.files).look())
+        assert on_disk(tmp_path) == [b"shared"]
+        with pytest.raises(sdk.ApiException) as refused:
+            shed.api().get_file(taken.file_id)
+        assert refused.value.status == 404
+
+
 def test_all_files_of_an_owner_have_a_bound(store_url: str, tmp_path: Path) -> None:
     with shed_at(store_url, tmp_path, files_quota=100) as shed:
         shed.uploaded(b"a" * 60)
@@ -358,6 +392,31 @@ def test_uploads_at_once_do_not_each_find_the_same_room(store_url: str, tmp_path
             told = [each.status_code for each in pool.map(lambda url: shed.put(url, slowly()), addresses)]
         assert sorted(told) == [200, 200, 413, 413]
         assert [len(each) for each in on_disk(tmp_path)] == [40, 40]
+
+
+async def test_uploads_that_are_under_way_have_the_bound_of_what_is_there(
+    store_url: str, tmp_path: Path
+) -> None:
+    with shed_at(store_url, tmp_path, files_quota=100) as shed:
+        here, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> Message:
+            if not here.is_set():
+                here.set()
+                return {"type": "http.request", "body": b"a" * 60, "more_body": True}
+            await go_on.wait()
+            return {"type": "http.request"}
+
+        async def at_once() -> Message:
+            return {"type": "http.request", "body": b"b" * 41}
+
+        first, second = shed.presigned(), shed.presigned()
+        uploading = asyncio.create_task(shed.answered(first.upload_url, slowly))
+        await here.wait()
+        assert (await shed.answered(second.upload_url, at_once))[0]["status"] == 413
+        go_on.set()
+        assert (await uploading)[0]["status"] == 200
+        assert shed.put(second.upload_url, b"b" * 40).status_code == 200
 
 
 def test_an_upload_whose_bytes_stay_away_is_not_waited_for_and_may_be_made_again(shed: Shed) -> None:

@@ -6,9 +6,11 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -394,11 +396,13 @@ def test_a_file_that_cannot_be_written_is_one_line_of_json(tmp_path: Path) -> No
     (tmp_path / "x.plumb").write_text("let main : !int -> !int = id")
     for words in (
         ["render", "x.plumb", "--out", "no/such/x.svg"],
+        ["render", "x.plumb", "--format", "svg", "--out", "folder/"],
         ["run", "x.plumb", "--record", "no/such/x.rec.jsonl"],
     ):
         done = plumb(*words, stdin="1\n", cwd=tmp_path)
         assert done.returncode == 2
         assert [json.loads(line)["error"] for line in done.stderr.splitlines()] == ["config_error"]
+    assert [each.name for each in tmp_path.iterdir()] == ["x.plumb"]
 
 
 LONG = "let main:!int->!int=id\n" + "(* It says much. *)\n" * 100
@@ -434,6 +438,24 @@ def test_a_file_that_is_written_anew_keeps_its_mode_and_its_links(tmp_path: Path
     assert plumb(
         "render", "link.plumb", "--format", "dot", "--out", "/dev/stdout", cwd=tmp_path
     ).stdout.startswith("digraph")
+
+
+@pytest.mark.parametrize("file", [tempfile.TemporaryFile, tempfile.NamedTemporaryFile])
+def test_a_drawing_for_the_output_comes_to_whoever_has_it_open(
+    file: Callable[[], IO[bytes]], tmp_path: Path
+) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    with file() as output:
+        draw = ("render", "x.plumb", "--format", "dot", "--out", "/dev/stdout")
+        subprocess.run(Warm.python.command(FAIRLEAD, "plumb", *draw), stdout=output, cwd=tmp_path, check=True)
+        output.seek(0)
+        assert output.read().startswith(b"digraph")
+
+
+def test_a_file_may_be_called_as_the_shell_calls_the_home(tmp_path: Path) -> None:
+    (tmp_path / "x.plumb").write_text(LONG)
+    assert plumb("render", "x.plumb", "--format", "dot", "--out", "~", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "~").read_text().startswith("digraph")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -237,6 +238,15 @@ async def test_a_message_that_the_pipeline_refuses_ends_a_run_with_a_name(store_
     app.store.close()
 
 
+async def test_a_run_with_a_name_that_was_begun_before_an_upgrade_goes_on(store_url: str) -> None:
+    app, text = App("shop", store=open_store(url=store_url)), "let main : !int -> !int = map(value)"
+    assert await run_durably(app, require(check_text(text)), [1], "monday") == [1]
+    ((given,),) = app.store.read_now(lambda tx: tx.all(Statement.of("SELECT input FROM tasks")))
+    # 1.0.0 knew a program by its text alone.
+    assert json.loads(given)["program"] == hashlib.sha256(text.encode()).hexdigest()
+    app.store.close()
+
+
 WIRED = """
 let a : !string -> !string = AGENT
 let main : !string -> !string = plumb(i, o) { i ; a ; o }
@@ -245,6 +255,14 @@ AS_A_TOOL = """
 let helper : !string -> !string = AGENT
 let help : string -> string = tool { process: helper }
 let main : !string -> !string = agent { model: "default", tools: [help] }
+"""
+AS_A_TOOL_WITHIN = """
+let main : !string -> !string = plumb(i, o) {
+    let helper : !string -> !string = AGENT
+    let help : string -> string = tool { process: helper }
+    let front : !string -> !string = agent { model: "default", tools: [help] }
+    i ; front ; o
+}
 """
 
 
@@ -274,7 +292,9 @@ async def test_modules_that_are_used_in_many_ways_are_looked_at_once_for_a_name(
     app.store.close()
 
 
-@pytest.mark.parametrize("place", ["let main : !string -> !string = AGENT", WIRED, AS_A_TOOL])
+@pytest.mark.parametrize(
+    "place", ["let main : !string -> !string = AGENT", WIRED, AS_A_TOOL, AS_A_TOOL_WITHIN]
+)
 async def test_a_run_with_a_name_belongs_to_its_prompts_and_models_too(tmp_path: Path, place: str) -> None:
     app = App(
         "shop",

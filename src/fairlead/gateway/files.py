@@ -16,13 +16,14 @@ import re
 import secrets
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
-from fairlead.failures import Failure
+from fairlead.failures import Failure, Kind
 from fairlead.failures.gateway import (
     AgentNotFound,
     Conflict,
@@ -103,6 +104,8 @@ class Files:
         self._redactor = app.redactor
         self._public = None if public_url is None else public_url.rstrip("/")
         self._artifacts = Artifacts(app.store, folder, largest=largest, clock=app.wall)
+        #: Bytes that are here of what owners are uploading just now.
+        self._coming: Counter[str] = Counter()
 
     async def add(self, owner: str, filename: str, content_type: str) -> File:
         """A file that is still to be uploaded."""
@@ -245,6 +248,10 @@ class Files:
         for file, owner in rows:
             try:
                 await asyncio.to_thread(self._artifacts.drop_now, file, _artifact_owner(owner))
+            except Failure as failure:
+                if failure.kind is not Kind.forbidden:
+                    raise
+                # Another has shared something under its id, so nothing there is the file's.
             except OSError:
                 report("The content of a file that is to be forgotten could not be removed.", self._redactor)
                 continue
@@ -291,14 +298,39 @@ class Files:
         """The body, by way of a file without a name: what is cut short leaves nothing behind."""
         folder = self._artifacts.folder
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-        with await asyncio.to_thread(lambda: tempfile.TemporaryFile(dir=folder)) as held:
+        with (
+            self._counting(file.owner, room) as count,
+            await asyncio.to_thread(lambda: tempfile.TemporaryFile(dir=folder)) as held,
+        ):
             async with asyncio.timeout(_LONGEST_UPLOAD):
-                async for piece in _pieces(call, self.largest, room, self._quota):
+                async for piece in _pieces(call, self.largest, count):
                     await asyncio.to_thread(held.write, piece)
             about = {"owner": _artifact_owner(file.owner), "context": file.id, "context_type": "upload"}
             return await self._artifacts.put(
                 _kept_name(file.filename), _read(held), mime_type=file.content_type, **about
             )
+
+    @contextmanager
+    def _counting(self, owner: str, room: int | None) -> Iterator[Callable[[int], None]]:
+        """What counts the bytes of an upload, with those of the owner's others that are coming.
+
+        It raises PayloadTooLarge when they are more than there is room for.
+        """
+        size = 0
+
+        def count(more: int) -> None:
+            nonlocal size
+            size += more
+            self._coming[owner] += more
+            if room is not None and self._quota is not None and self._coming[owner] > room:
+                raise _no_room(self._quota)
+
+        try:
+            yield count
+        finally:
+            self._coming[owner] -= size
+            if not self._coming[owner]:
+                del self._coming[owner]
 
     def _base(self, call: Call) -> str:
         if self._public is not None:
@@ -405,7 +437,7 @@ async def _sent(content: BinaryIO, held: ExitStack) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def _pieces(call: Call, largest: int, room: int | None, quota: int | None) -> AsyncIterator[bytes]:
+async def _pieces(call: Call, largest: int, count: Callable[[int], None]) -> AsyncIterator[bytes]:
     """The body as it comes, in pieces that are worth writing."""
     receive = call.receive
     assert receive is not None
@@ -422,8 +454,7 @@ async def _pieces(call: Call, largest: int, room: int | None, quota: int | None)
         size += len(body)
         if size > largest:
             raise _too_large(largest)
-        if room is not None and quota is not None and size > room:
-            raise _no_room(quota)
+        count(len(body))
         waiting += body
         more = message.get("more_body", False)
         if len(waiting) >= _PIECE or (waiting and not more):

@@ -28,7 +28,9 @@ DELETE FROM gateway_files WHERE id IN (
 SELECT id, owner FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT :size
 
 -- old
-SELECT id, owner FROM gateway_files WHERE artifact IS NOT NULL AND created < :before ORDER BY created LIMIT :size
+-- It is kept from its upload on, which its address allowed for some time.
+SELECT id, owner FROM gateway_files
+WHERE artifact IS NOT NULL AND created < :before AND claimed < :before ORDER BY created LIMIT :size
 
 -- held
 SELECT coalesce(sum(size), 0) FROM gateway_files WHERE owner = :owner

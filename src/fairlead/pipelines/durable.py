@@ -141,6 +141,7 @@ def stream_action(app: App, main: Process, name: str, **settings: Any) -> Action
 
 def _digest(program: Checked) -> str:
     """What tells a program from others: its texts, and what its agents are besides."""
+    digest = hashlib.sha256("\0".join(program.texts().values()).encode())
     agents = [
         [
             *(each.settings.get(name) for name in ("provider", "model")),
@@ -148,7 +149,9 @@ def _digest(program: Checked) -> str:
         ]
         for each in program.agents()
     ]
-    return hashlib.sha256(_json.encode([list(program.texts().values()), agents])).hexdigest()
+    if agents:  # without any, it is what 1.0.0 knew it by: what that began goes on
+        digest.update(b"\0" + _json.encode(agents))
+    return digest.hexdigest()
 
 
 async def _through(main: Process, messages: list[Any], host: Host) -> AsyncIterator[Any]:

@@ -71,11 +71,10 @@ class Process:
         return self.source.place(self.at)[0]
 
     def within(self) -> Iterator[Process]:
-        """The processes that it is made of, or names in its settings."""
-        for value in (self.behind, *self.settings.values()):
-            yield from (
-                each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Process)
-            )
+        """The processes that it is made of, or has as tools."""
+        if self.behind is not None:
+            yield self.behind
+        yield from (tool for _, tool in self.settings.get("tools", ()))
         if self.graph is not None:
             yield from (node.process for node in self.graph.nodes if node.process is not None)
 

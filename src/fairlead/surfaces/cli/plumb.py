@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _BY_HAND: Final = "The input is read from the terminal: one JSON value a line, Ctrl-D ends it."
 _CONFIG: Final = 2
+#: Below these are files that somebody has open: who puts another file in their place, tells nobody.
+_OPEN: Final = ("/dev/", "/proc/")
 #: Verbs whose failures are read by programs, too.
 _RUNNING: Final = ("run", "call", "test", "serve")
 
@@ -203,10 +205,13 @@ def _save(path: str, text: str) -> None:
 def _put(path: str, data: bytes) -> None:
     from fairlead.tools.fence import Fence
 
-    # A pipe or a terminal, as /dev/stdout may be, is written to; Windows opens no files below a folder.
-    if os.open in os.supports_dir_fd and (os.path.isfile(path) or not os.path.exists(path)):
+    # A pipe, or what stands for an open file as /dev/stdout, is written to; Windows opens no files below a folder.
+    # What ends with a slash is a folder's name, and refused.
+    there = os.path.isfile(path) or not (os.path.exists(path) or path.endswith("/"))
+    if os.open in os.supports_dir_fd and there and not os.path.abspath(path).startswith(_OPEN):
         folder, name = os.path.split(os.path.realpath(path))
-        Fence(folder, turns=False).write(name, data)
+        # A file that is called ~ is not the home.
+        Fence(folder, turns=False).write(f"./{name}", data)
         return
     with open(path, "wb") as file:
         file.write(data)
