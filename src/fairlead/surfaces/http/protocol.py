@@ -10,10 +10,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import sys
 from contextlib import suppress
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if sys.platform != "win32":
+    from fcntl import ioctl
+    from termios import TIOCOUTQ
 
 #: Bytes of a request that bring nothing of a body: of its first line and headers, between two chunks, of its trailers.
 LONGEST_HEAD = 65_536
@@ -118,9 +123,22 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_unread(self) -> bool:
         """Whether an answer is held up as it was at the last look, and hardly anything of it was read since."""
         held_up = self.flow.write_paused or self.transport.is_closing()
-        before, self._unread = self._unread, self.transport.get_write_buffer_size() if held_up else 0
+        before, self._unread = self._unread, self._waiting_bytes() if held_up else 0
         # Nothing is added to what is held up: whatever is missing was read.
         return self._unread > 0 and 0 < before < self._unread + SLOWEST * PATIENCE
+
+    def _waiting_bytes(self) -> int:
+        """What was written and not taken by the client, with what the system holds of it.
+
+        The system holds megabytes, and takes more when a third of that is free: whoever reads slowly would seem to
+        read nothing for a minute.
+        """
+        size = self.transport.get_write_buffer_size()
+        at = self.transport.get_extra_info("socket")
+        if sys.platform != "win32" and at is not None:
+            with suppress(OSError):
+                size += int.from_bytes(ioctl(at.fileno(), TIOCOUTQ, bytes(4)), sys.byteorder)
+        return size
 
     def _reset(self) -> None:
         """End the connection at once, and have the system forget what it holds of the answer, too."""
