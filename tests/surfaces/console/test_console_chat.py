@@ -408,6 +408,37 @@ def test_another_conversation_can_be_looked_at_while_one_goes_on(talk: Talk, app
     expect(said(page)).to_contain_text("Loaded.")
 
 
+def test_a_run_that_one_comes_back_to_again_and_again_is_followed_once(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Bertha.", call("load"), "Loaded.")
+    expect(tool(page, "load")).to_be_visible()
+    page.reload()
+    expect(tool(page, "load")).to_be_visible()
+    # A browser opens six connections to a server, and no more.
+    for _ in range(6):
+        page.get_by_role("button", name="New conversation").click()
+        expect(page.get_by_text("Talk with Mate")).to_be_visible()
+        talks(page).get_by_role("link", name="Load the Bertha.").click()
+        expect(tool(page, "load")).to_be_visible()
+    app.go.set()
+    over(page)
+    expect(said(page)).to_contain_text("Loaded.")
+
+
+def test_a_conversation_that_went_on_elsewhere_is_shown_with_that(
+    talk: Talk, app: Quay, console: Any
+) -> None:
+    page = talk("Begun here.", "One.")
+    over(page)
+    id = page.url.rpartition("/")[2]
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.get_by_text("Talk with Mate")).to_be_visible()
+    app.script[:] = ["Two."]
+    console.send("POST", "/api/agents/mate/say", {"id": id, "input": {"prompt": "And there?"}})
+    talks(page).get_by_role("link", name="Begun here.").click()
+    expect(said(page)).to_contain_text("And there?")
+    expect(said(page)).to_contain_text("Two.")
+
+
 # Conversations.
 
 

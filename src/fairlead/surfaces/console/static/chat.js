@@ -14,6 +14,7 @@ const READ_OUT = 600;
 
 export class ChatView {
   #page;
+  /** Those in which a run goes on: others are read anew, as they may have grown elsewhere. */
   #threads = new Map();
   #thread = null;
   #entries = [];
@@ -114,10 +115,8 @@ export class ChatView {
     if (given === null) return;
     this.#composer.set("");
     this.#keep();
-    if (thread.blank && this.action.agent.keeps) {
+    if (thread.blank && this.action.agent.keeps)
       history.replaceState(null, "", `#/${this.action.name}/chat/${encodeURIComponent(thread.id)}`);
-      this.#threads.set(thread.id, thread);
-    }
     await thread.say(given.input, given.text);
   }
 
@@ -139,13 +138,16 @@ export class ChatView {
 
   /** What a thread tells: `begun`, `heard` (the first word of a run), `asks` (with words), `over` (with words). */
   #heard(thread, { kind, words }) {
-    if (kind === "begun") this.#draw();
+    if (kind === "begun") {
+      this.#threads.set(thread.id, thread);
+      this.#draw();
+    }
     if (kind === "asks" || kind === "over") {
       if (thread === this.#thread) this.#status.textContent = words.slice(0, READ_OUT);
       if (document.hidden && kind === "asks") document.title = `? ${document.title.replace(/^\? /, "")}`;
     }
     if (kind === "over") {
-      if (thread !== this.#thread) this.#threads.delete(thread.id);
+      this.#threads.delete(thread.id);
       this.#draw();
     }
     if (kind === "heard" || kind === "over") this.#refresh();
