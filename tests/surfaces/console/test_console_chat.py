@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from fairlead.agents.models.model import Usage
 from fairlead.agents.models.script import Turn, call
 from fairlead.surfaces.console import Console
+from held import Held
 from quay import PATIENCE, Quay, quay
 
 Visit = Callable[[str], Page]
@@ -382,6 +383,23 @@ def test_a_run_that_ends_before_a_page_that_is_loaded_again_can_follow_it_is_sho
     over(page)
     expect(said(page)).not_to_contain_text("NOT_FOUND")
     expect(tool(page, "load")).to_have_attribute("data-state", "ok")
+
+
+def test_what_is_said_while_a_conversation_is_loaded_is_answered_below_the_rest(
+    talk: Talk, app: Quay
+) -> None:
+    page = talk("Said before.", "One.")
+    over(page)
+    app.script[:] = ["Two."]
+    opened = Held(page, "**/agents/mate/open")
+    page.reload()
+    opened.asked()
+    composer(page).fill("Said early.")
+    page.keyboard.press("Enter")
+    opened.go()
+    expect(said(page)).to_contain_text("Two.")
+    over(page)
+    expect(said(page).get_by_role("article", name="You")).to_have_text(["Said before.", "Said early."])
 
 
 def test_a_conversation_is_shown_again_as_it_was(talk: Talk) -> None:

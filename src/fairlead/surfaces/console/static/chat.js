@@ -73,13 +73,17 @@ export class ChatView {
     const thread = this.#threads.get(id) ?? new Thread(this.action, id, (told) => this.#heard(thread, told));
     this.#show(thread);
     if (!id || thread.loaded) return;
+    await (thread.loading = this.#load(thread));
+    this.#draw();
+  }
+
+  async #load(thread) {
     try {
       await thread.load();
     } catch (error) {
       if (error.status === 404) toast("This conversation is not there any more.");
       thread.wrong(error);
     }
-    this.#draw();
   }
 
   /** Begin a conversation, or go on in one that has not begun. */
@@ -110,7 +114,9 @@ export class ChatView {
 
   async send() {
     const thread = this.#thread;
-    if (!thread || thread.running || this.#page.broken) return;
+    // What is said stands below what was said before.
+    await thread?.loading;
+    if (!thread || thread !== this.#thread || thread.running || this.#page.broken) return;
     const given = this.#composer.read();
     if (given === null) return;
     this.#composer.set("");
