@@ -495,6 +495,25 @@ def test_who_acts_as_another_sees_the_others_conversations(talk: Talk) -> None:
     expect(said(page)).to_contain_text("Sure.")
 
 
+def act_as(page: Page, user: str) -> None:
+    page.get_by_role("button", name="Acting as").click()
+    page.get_by_label("user").fill(json.dumps(user))
+    page.get_by_role("button", name="Act as this caller").click()
+
+
+def test_a_list_of_conversations_that_comes_late_does_not_replace_a_newer_one(talk: Talk) -> None:
+    page = talk("Not for Bea.", "Sure.")
+    over(page)
+    listed = Held(page, "**/agents/mate/conversations")
+    page.get_by_role("button", name="Acting as").click()
+    page.get_by_role("button", name="Act as yourself").click()
+    listed.asked()
+    act_as(page, "bea")
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+    listed.go()
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+
+
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:
     page = talk("A talk with a draft", "Yes.")
     over(page)

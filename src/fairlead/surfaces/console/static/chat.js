@@ -18,6 +18,7 @@ export class ChatView {
   #threads = new Map();
   #thread = null;
   #entries = [];
+  #asked = 0;
   #list = h("ul", { class: "talks" });
   #place = h("div", { class: "thread-place" });
   #status = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
@@ -165,10 +166,13 @@ export class ChatView {
 
   async #refresh() {
     if (!this.action.agent.keeps) return;
+    const mine = ++this.#asked;
     try {
       const { conversations } = await ask(`${this.#path}/conversations`, { headers: who() });
+      if (mine !== this.#asked) return;
       this.#entries = conversations;
     } catch (error) {
+      if (mine !== this.#asked) return;
       this.#list.replaceChildren(h("li", { class: "soft" }, error.message));
       return;
     }
