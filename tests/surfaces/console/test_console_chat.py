@@ -347,6 +347,24 @@ def test_a_command_of_an_agent_that_keeps_no_conversations_is_ended(visit: Visit
     assert app.told()["result"]["killed_by"] == "user"
 
 
+def test_a_run_that_no_conversation_keeps_is_there_when_one_comes_back_to_it(visit: Visit, app: Quay) -> None:
+    app.script[:] = [call("load"), "Done."]
+    page = visit("keeper")
+    page.get_by_role("textbox", name="chest").fill("mine")
+    page.get_by_role("textbox", name="pin").fill("4711")
+    page.get_by_role("button", name="Send").click()
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Chat").click()
+    expect(tool(page, "load")).to_be_visible()
+    page.goto(page.url.partition("#")[0] + "#/look")
+    expect(page.get_by_role("heading", name="Look")).to_be_visible()
+    page.go_back()
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("button", name="Terminate").click()
+    expect(said(page)).to_contain_text("You ended the run.")
+
+
 def test_a_tool_that_runs_no_command_has_none_to_end(talk: Talk, app: Quay) -> None:
     page = talk("Load.", Turn("", calls=(call("load"),)), "Loaded.")
     expect(tool(page, "load")).to_contain_text("Half of it")
@@ -512,6 +530,29 @@ def test_a_list_of_conversations_that_comes_late_does_not_replace_a_newer_one(ta
     expect(talks(page)).to_contain_text("What you say is kept here.")
     listed.go()
     expect(talks(page)).to_contain_text("What you say is kept here.")
+
+
+def test_who_acts_as_another_on_another_tab_stays_there(talk: Talk) -> None:
+    page = talk("Said by me.", "Sure.")
+    over(page)
+    page.get_by_role("tab", name="Call").click()
+    act_as(page, "cleo")
+    expect(page.get_by_text("Acting as another caller")).to_be_visible()
+    assert page.evaluate("location.hash") == "#/mate/call"
+    page.get_by_role("tab", name="Chat").click()
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+    expect(page.get_by_text("Talk with Mate")).to_be_visible()
+
+
+def test_the_tab_of_the_chat_goes_back_to_the_conversation_that_was_there(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Clara.", call("load"), "Loaded.")
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Chat").click()
+    expect(page.get_by_role("button", name="Terminate")).to_be_visible()
+    expect(tool(page, "load")).to_be_visible()
+    app.go.set()
+    over(page)
 
 
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:

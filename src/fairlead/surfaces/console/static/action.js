@@ -257,7 +257,7 @@ export class ActionView {
             }),
         },
       ],
-      (id) => this.#page.go(action.name, id),
+      (id) => this.#page.go(action.name, id === "chat" ? this.#chat.place : id),
     );
     this.element.replaceChildren(heading(action), this.#tabs.list, this.#tabs.panels);
     this.#form.set(this.#value);

@@ -63,13 +63,19 @@ export class ChatView {
     return this.#thread && !this.#thread.blank ? this.#thread.id : "";
   }
 
+  /** Where the chat is on its action's page. */
+  get place() {
+    return this.id && this.action.agent.keeps ? `chat/${encodeURIComponent(this.id)}` : "chat";
+  }
+
   get #path() {
     return `agents/${this.action.name}`;
   }
 
   /** Show a conversation; without an id, a new one. */
   async open(id) {
-    if (this.#thread && (this.#thread.id === id || (!id && this.#thread.blank))) return;
+    const { keeps } = this.action.agent;
+    if (this.#thread && (this.#thread.id === id || (!id && (this.#thread.blank || !keeps)))) return;
     this.element.classList.remove("side-shown");
     const thread = this.#threads.get(id) ?? new Thread(this.action, id, (told) => this.#heard(thread, told));
     this.#show(thread);
@@ -99,7 +105,8 @@ export class ChatView {
     this.#threads.clear();
     this.#thread = null;
     this.#list.replaceChildren();
-    if (this.element.isConnected) this.#startOver();
+    // Who looks at something else is left there.
+    if (this.element.offsetParent) this.#startOver();
     this.#refresh();
   }
 
