@@ -555,6 +555,24 @@ def test_the_tab_of_the_chat_goes_back_to_the_conversation_that_was_there(talk: 
     over(page)
 
 
+def test_an_agent_that_was_called_can_be_called_again_whatever_its_chat_does(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Dora.", call("load"), "Loaded.", "Called.")
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("tab", name="Call").click()
+    page.get_by_role("textbox", name="Input as JSON").fill('{"prompt": "Look."}')
+    called = Held(page, "**/actions/mate/stream")
+    page.keyboard.press("Control+Enter")
+    called.asked()
+    page.get_by_role("tab", name="Chat").click()
+    expect(tool(page, "load")).to_be_visible()
+    called.go()
+    app.go.set()
+    over(page)
+    page.get_by_role("tab", name="Call").click()
+    expect(page.get_by_role("region", name="Outcome", exact=True)).to_have_attribute("data-state", "ok")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+
+
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:
     page = talk("A talk with a draft", "Yes.")
     over(page)

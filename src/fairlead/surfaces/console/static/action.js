@@ -319,7 +319,7 @@ export class ActionView {
   /** Show whether it runs, and whether it can. */
   #draw() {
     // Not `disabled`: the focus would be lost with every run.
-    this.#run.setAttribute("aria-disabled", String(this.running || this.#page.broken));
+    this.#run.setAttribute("aria-disabled", String(this.#abort !== null || this.#page.broken));
   }
 
   refresh() {
