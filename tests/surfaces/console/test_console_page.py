@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from fairlead import App
+from held import Held
 
 TASKBOARD = Path(__file__).parents[3] / "examples" / "taskboard" / "app.py"
 Visit = Callable[[str], Page]
@@ -613,6 +614,23 @@ def test_a_failure_explains_itself_and_its_code_has_a_page(visit: Visit) -> None
     page.go_back()
     page.go_back()
     expect(outcome(page)).to_contain_text("RATE_LIMITED")
+
+
+def test_a_page_that_comes_late_does_not_replace_what_one_has_gone_on_to(visit: Visit) -> None:
+    page = visit("boats")
+    codes = Held(page, "**/api/failures")
+    page.get_by_role("link", name="Failures").click()
+    codes.asked()
+    page.evaluate("location.hash = '#/echo'")
+    expect(page.get_by_role("heading", name="Echo", level=1)).to_be_visible()
+    with page.expect_response("**/api/failures"):
+        codes.go()
+    run(page)
+    ran(page)
+    expect(page).to_have_title("Echo · harbour")
+    # What was held back is not asked for again.
+    page.get_by_role("link", name="Failures").click()
+    expect(page.get_by_role("heading", name="Failure codes")).to_be_visible()
 
 
 def test_what_an_action_gives_is_never_html(visit: Visit) -> None:
