@@ -656,6 +656,33 @@ def test_text_cannot_become_html_whoever_tries(visit: Visit, wrong: list[str]) -
 # The action in other words.
 
 
+def test_surfaces_that_could_not_be_had_are_asked_for_again(visit: Visit) -> None:
+    page = visit("boats")
+    refused = {"code": "INTERNAL_ERROR", "message": "The app is away.", "issues": []}
+    page.route(
+        "**/boats/surfaces", lambda route: route.fulfill(json={"ok": False, "error": refused}), times=1
+    )
+    page.get_by_role("tab", name="Surfaces").click()
+    expect(page.get_by_text("The app is away.")).to_be_visible()
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Surfaces").click()
+    expect(page.get_by_role("heading", name="MCP tool")).to_be_visible()
+
+
+def test_the_code_is_that_of_the_newest_input(visit: Visit) -> None:
+    page = visit("boats")
+    older = Held(page, "**/boats/snippets")
+    page.get_by_role("tab", name="Code").click()
+    older.asked()
+    page.get_by_role("tab", name="Call").click()
+    member(page, "n").get_by_role("textbox").fill("12")
+    page.get_by_role("tab", name="Code").click()
+    expect(page.get_by_text("harbour boats --n 12")).to_be_visible()
+    with page.expect_response("**/boats/snippets"):
+        older.go()
+    expect(page.get_by_text("harbour boats --n 12")).to_be_visible()
+
+
 def test_the_same_call_is_shown_as_code(visit: Visit) -> None:
     page = visit("boats")
     member(page, "n").get_by_role("textbox").fill("12")

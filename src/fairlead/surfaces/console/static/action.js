@@ -32,6 +32,7 @@ export class ActionView {
   #abort = null;
   #value;
   #code = null;
+  #surfaces = null;
   #tabs;
   #run;
   #options;
@@ -75,6 +76,7 @@ export class ActionView {
     this.element.classList.toggle("chatting", this.#chatting);
     if (this.#chatting) this.#chat.open(id);
     if (this.open_ === "code") this.#code.draw();
+    if (this.open_ === "surfaces") this.#surfaces.draw();
   }
 
   /** Take another definition of the same action; what was typed stays. */
@@ -237,6 +239,7 @@ export class ActionView {
     );
     this.#options = callOptions();
     this.#code = codePanel(action, () => this.#value);
+    this.#surfaces = surfacesPanel(action);
     const chat = () => (this.#chat ??= new ChatView(action, this.#page)).element;
     this.#tabs = tabs(
       "Views of the action",
@@ -244,7 +247,7 @@ export class ActionView {
         ...(action.agent ? [{ id: "chat", title: TABS.chat, make: chat }] : []),
         { id: "call", title: TABS.call, make: () => this.#callPanel() },
         { id: "code", title: TABS.code, make: () => this.#code.element },
-        { id: "surfaces", title: TABS.surfaces, make: () => surfacesPanel(action) },
+        { id: "surfaces", title: TABS.surfaces, make: () => this.#surfaces.element },
         { id: "schema", title: TABS.schema, make: () => schemaPanel(action) },
         {
           id: "history",
