@@ -812,6 +812,20 @@ def test_what_was_typed_is_there_after_the_page_is_loaded_again(visit: Visit) ->
 # By keyboard, in the dark, on a narrow screen.
 
 
+def test_the_newest_of_what_was_typed_is_kept_whichever_answer_comes_last(visit: Visit) -> None:
+    page = visit("echo")
+    older = Held(page, "**/echo/keep")
+    write(page, {"value": "older"})
+    older.asked()
+    with page.expect_response("**/echo/keep"):
+        write(page, {"value": "newer"})
+    until(page, "JSON.stringify(sessionStorage).includes('newer')")
+    with page.expect_response("**/echo/keep"):
+        older.go()
+    page.reload()
+    expect(editor(page)).to_have_value(re.compile("newer"))
+
+
 def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
     page = visit("boats")
     page.keyboard.press("Tab")

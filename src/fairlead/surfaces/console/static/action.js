@@ -332,17 +332,17 @@ export class ActionView {
   /** Keep what was typed for this tab's next load, without the secrets. */
   #keep() {
     clearTimeout(this.keeping);
-    this.keeping = setTimeout(async () => {
+    const mine = (this.keeping = setTimeout(async () => {
       try {
         const { input } = await ask(`actions/${this.action.name}/keep`, {
           method: "POST",
           body: { input: this.#value },
         });
-        sessionStorage.setItem(this.#draftKey, stringify(input));
+        if (mine === this.keeping) sessionStorage.setItem(this.#draftKey, stringify(input));
       } catch {
         // A draft is a comfort, not a promise.
       }
-    }, 400);
+    }, 400));
   }
 
   #recall() {
