@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from fairlead import App
 from fairlead.plugins.logs import Insights
 from fairlead.surfaces.console import Console
+from held import Held
 
 ANN = "A1111111-1111-4111-8111-111111111111"
 
@@ -109,6 +110,35 @@ def test_older_lines_are_there_when_they_are_asked_for(tab: Page, served: Any) -
     expect(lines(tab)).to_have_count(120)
     expect(lines(tab).last).to_contain_text("line 0")
     expect(tab.get_by_role("button", name="Older")).to_be_hidden()
+
+
+def test_older_lines_come_once_however_often_they_are_asked_for(tab: Page, served: Any) -> None:
+    for number in range(250):
+        served.insights.log("acme.loud", None, 2, f"line {number}")
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(lines(tab)).to_have_count(100)
+    first = Held(tab, "**/api/insights?*before=*")
+    tab.get_by_role("button", name="Older").dblclick()
+    first.asked().go()
+    expect(lines(tab).nth(199)).to_contain_text("line 50")
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab).last).to_contain_text("line 0")
+    expect(lines(tab)).to_have_count(250)
+
+
+def test_more_new_lines_than_are_told_at_once_leave_no_gap(tab: Page, served: Any) -> None:
+    served.insights.log("acme.loud", None, 2, "the first line")
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(lines(tab)).to_have_count(1)
+    for number in range(120):
+        served.insights.log("acme.loud", None, 2, f"line {number}")
+    served.insights.flush()
+    expect(lines(tab).first).to_contain_text("line 119")
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab)).to_have_count(121)
+    expect(lines(tab).last).to_contain_text("the first line")
 
 
 def test_the_page_s_question_is_for_its_session_and_checked(served: Any) -> None:

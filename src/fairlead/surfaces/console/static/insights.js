@@ -105,6 +105,8 @@ function build() {
   );
   let timer = null;
   let turn = 0;
+  /** Whether lines have been asked for that the list is to end with. */
+  let asking = false;
 
   const question = (before = "") => {
     const given = Object.entries({ ...asked, before }).filter(([, value]) => value !== "");
@@ -148,8 +150,10 @@ function build() {
     turn += 1;
     const mine = turn;
     clearTimeout(timer);
+    asking = true;
     const answer = await told(question());
     if (mine !== turn) return;
+    asking = false;
     if (answer) {
       list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
       if (!answer.lines.length)
@@ -159,6 +163,14 @@ function build() {
     wait();
   }
 
+  /** Begin the list anew: there may be more that is new than was told. */
+  function replace(answer) {
+    turn += 1;
+    asking = false;
+    list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
+    older.hidden = !answer.more;
+  }
+
   /** Put what is new above the rest: lines that somebody has opened stay as they are. */
   async function refresh() {
     const mine = turn;
@@ -166,10 +178,8 @@ function build() {
     if (mine !== turn || !answer) return wait();
     const known = new Set([...list.querySelectorAll("details")].map((each) => each.dataset.id));
     const fresh = answer.lines.filter((line) => !known.has(line.id));
-    if (fresh.length) {
-      list.querySelector(".empty")?.remove();
-      list.prepend(...fresh.map((line) => row(line, narrow)));
-    }
+    if (fresh.length === answer.lines.length && fresh.length) replace(answer);
+    else list.prepend(...fresh.map((line) => row(line, narrow)));
     return wait();
   }
 
@@ -179,9 +189,13 @@ function build() {
   }
 
   async function more() {
+    if (asking) return;
     const mine = turn;
+    asking = true;
     const answer = await told(question(list.lastElementChild?.dataset.id ?? ""));
-    if (mine !== turn || !answer) return;
+    if (mine !== turn) return;
+    asking = false;
+    if (!answer) return;
     list.append(...answer.lines.map((line) => row(line, narrow)));
     older.hidden = !answer.more;
   }
