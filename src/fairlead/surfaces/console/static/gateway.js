@@ -183,15 +183,19 @@ function taskList(label, empty) {
 function timeline() {
   const element = h("section", { class: "timeline", "aria-label": "Timeline", hidden: true });
   let shown = "";
+  let asked = 0;
   return {
     element,
     async set(id) {
+      const mine = ++asked;
       element.hidden = !id;
       if (!id) return;
       let task;
       try {
         ({ task } = await ask("gateway/task", { method: "POST", body: { id }, headers: who() }));
+        if (mine !== asked) return;
       } catch (error) {
+        if (mine !== asked) return;
         shown = "";
         element.replaceChildren(h("p", { class: "empty" }, error.message));
         return;
