@@ -97,6 +97,34 @@ def test_a_run_that_ends_while_its_conversation_is_read_is_told_to_its_end(
     assert told["messages"][-1]["content"] == "Loaded."
 
 
+def test_a_run_that_has_yet_to_begin_its_conversation_is_there_for_who_comes_back(
+    serve: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    app, ready, go = quay(tmp_path), threading.Event(), threading.Event()
+
+    @app.service
+    async def crane() -> Any:
+        ready.set()
+        await asyncio.to_thread(go.wait, PATIENCE)
+        yield "crane"
+
+    made = Console(app)
+    console = serve(made)
+    console.app = app
+    console.open(made.link(console.address))
+    run = threading.Thread(target=say, args=(console, "new", "Hello.", "Aye."))
+    run.start()
+    ready.wait(PATIENCE)
+    told = post(console, "open", id="new").json
+    go.set()
+    run.join()
+    assert (told["conversation"]["running"], told["said"], told["messages"]) == (True, "Hello.", [])
+    assert [each["content"] for each in post(console, "open", id="new").json["messages"]] == [
+        "Hello.",
+        "Aye.",
+    ]
+
+
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:
     say(console, "listed", "Remember me", "I do.")
     [entry] = [each for each in console.send("GET", LISTED).json["conversations"] if each["id"] == "listed"]

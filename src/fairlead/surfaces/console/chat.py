@@ -110,7 +110,13 @@ class Chat:
     async def _open(self, visit: Visit) -> dict[str, Any]:
         while True:
             run = self.runs.find(visit.owner, visit.id)
-            conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+            try:
+                conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+            except Failure as failure:
+                if run is None or failure.kind is not Kind.not_found:
+                    raise
+                # It keeps nothing before the app's services have started.
+                return {"conversation": {"id": visit.id, "running": True}, "said": run.words, "messages": []}
             # What a run said that ended meanwhile is neither told by it any more, nor in what was read before.
             if self.runs.find(visit.owner, visit.id) is run:
                 break
