@@ -125,6 +125,36 @@ def test_a_run_that_has_yet_to_begin_its_conversation_is_there_for_who_comes_bac
     ]
 
 
+def test_what_is_said_before_a_run_has_ended_is_refused_also_where_it_ends_meanwhile(
+    console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = console.app
+    app.go.clear()
+    app.script[:] = [call("load"), "Loaded.", call("load"), "Again."]
+    kept, ended = app.conversations.get, threading.Event()
+
+    async def slowly(id: str, owner: str) -> Any:
+        found = await kept(id, owner)
+        app.go.set()
+        await asyncio.to_thread(ended.wait, PATIENCE)
+        return found
+
+    def saying() -> None:
+        post(console, "say", id="early", input={"prompt": "Load."})
+        ended.set()
+
+    run = threading.Thread(target=saying)
+    run.start()
+    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
+        pass
+    monkeypatch.setattr(app.conversations, "get", slowly)
+    early = console.send("POST", "/api/agents/mate/say", {"id": "early", "input": {"prompt": "More."}})
+    monkeypatch.undo()
+    app.go.set()
+    run.join()
+    assert early.code == "CONCURRENCY_LIMIT"
+
+
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:
     say(console, "listed", "Remember me", "I do.")
     [entry] = [each for each in console.send("GET", LISTED).json["conversations"] if each["id"] == "listed"]

@@ -136,6 +136,8 @@ class Chat:
             raise Failure(Kind.invalid_input, "What is said to an agent is an object.", field="input")
         action, id = visit.action, visit.id
         given = {**input, CONVERSATION: id} if keeps_conversations(action) else input
+        # One that ends while its conversation is read has said more than was read.
+        self.runs.check(visit.owner, id)
         before, awaiting = await self._so_far(visit)
         run = self.runs.begin(visit.owner, id, action, given, visit.caller)
         run.before = before

@@ -139,11 +139,8 @@ class Runs:
 
     def begin(self, owner: str, id: str, action: Action[..., Any], input: Any, caller: Caller) -> Run:
         """Begin a run. Raises Failure while there is one in this conversation."""
+        self.check(owner, id)
         key = (owner, id)
-        if key in self._live:
-            raise Failure(
-                Kind.busy, "The agent is still at work in this conversation. Wait, or end that run."
-            )
         run = self._live[key] = Run(self._app, self._grace, self._patience)
         task = asyncio.get_running_loop().create_task(run.go(action, input, caller))
         self._tasks.add(task)
@@ -154,6 +151,13 @@ class Runs:
 
         task.add_done_callback(ended)
         return run
+
+    def check(self, owner: str, id: str) -> None:
+        """Raises Failure while there is a run in this conversation."""
+        if self.find(owner, id) is not None:
+            raise Failure(
+                Kind.busy, "The agent is still at work in this conversation. Wait, or end that run."
+            )
 
     def find(self, owner: str, id: str) -> Run | None:
         return self._live.get((owner, id))
