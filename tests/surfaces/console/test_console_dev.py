@@ -98,6 +98,12 @@ class Dev:
         except (ConnectionError, http.client.HTTPException):
             return False  # the old one closed the door while we were in it
 
+    def knows(self, action: str) -> bool:
+        try:
+            return action in str(self.ask("actions"))
+        except (ConnectionError, http.client.HTTPException):
+            return False
+
     def end(self, number: int) -> int:
         self.process.send_signal(number)
         return self.process.wait(PATIENCE)
@@ -193,6 +199,19 @@ def test_code_that_cannot_be_imported_is_shown_and_mended_without_a_new_start(ho
     expect(page.get_by_role("heading", name="The app is not there yet")).to_be_visible()
     hot.change(SOURCE)
     expect(page.get_by_role("link", name="greet")).to_be_visible(timeout=PATIENCE * 1000)
+
+
+def test_a_file_that_changes_while_the_app_is_imported_is_imported_again(hot: Dev) -> None:
+    hot.restore()
+    slow = (
+        SOURCE
+        + "\nimport os, time\nopen('reads', 'w').close()\nwhile not os.path.exists('on'):\n    time.sleep(0.01)\n"
+    )
+    (hot.folder / "hot.py").write_text(slow)
+    wait_for((hot.folder / "reads").exists)
+    (hot.folder / "hot.py").write_text(slow.replace("wait_here", "sing"))
+    (hot.folder / "on").touch()
+    wait_for(lambda: hot.knows("sing"))
 
 
 def test_an_app_that_ends_its_process_does_not_end_the_console(hot: Dev) -> None:

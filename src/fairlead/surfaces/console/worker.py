@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead import _json
@@ -115,8 +116,9 @@ def load(orders: Orders) -> Loaded:
 
 def run(orders: Orders) -> int:
     """Serve one generation; gives the process's exit code."""
-    loaded = load(orders)
-    watching = _watch(loaded, orders)
+    with watch.noted() as read:
+        loaded = load(orders)
+    watching = _watch(loaded, orders, read)
     changes = Changes()
     serving = Serving(_site(loaded, orders, changes), changes.end)
     _tell(loaded)
@@ -151,11 +153,11 @@ def _site(loaded: Loaded, orders: Orders, changes: Changes) -> Site:
     return Site(Gate(keys, changes.around(inside), redactor), loaded.app)
 
 
-def _watch(loaded: Loaded, orders: Orders) -> watch.Watch:
+def _watch(loaded: Loaded, orders: Orders, read: Mapping[str, watch.Stamp]) -> watch.Watch:
     if loaded.failure is None:
-        return watch.Watch(watch.loaded, new=False)
+        return watch.Watch(watch.loaded, read, new=False)
     failed = watch.named_in(loaded.failure) | orders.files()
-    return watch.Watch(lambda: watch.beside(watch.loaded() | failed, os.getcwd()), new=True)
+    return watch.Watch(lambda: watch.beside(watch.loaded() | failed, os.getcwd()), read, new=True)
 
 
 def _tell(loaded: Loaded) -> None:
