@@ -214,6 +214,32 @@ def test_a_file_that_changes_while_the_app_is_imported_is_imported_again(hot: De
     wait_for(lambda: hot.knows("sing"))
 
 
+def test_more_tabs_than_a_browser_has_connections_can_be_open(hot: Dev, browser: Browser) -> None:
+    hot.restore()
+    context = browser.new_context()
+    context.add_init_script(
+        f"if (origin !== 'null') localStorage.setItem('fairlead:session', '{hot.session}');"
+        "let unseen = false; Object.defineProperty(document, 'hidden', { get: () => unseen });"
+        "addEventListener('test:look', (event) => {"
+        " unseen = !event.detail; document.dispatchEvent(new Event('visibilitychange')); });"
+    )
+
+    def look(page: Page, seen: str) -> None:
+        page.evaluate(f"dispatchEvent(new CustomEvent('test:look', {{ detail: {seen} }}))")
+
+    tabs = [context.new_page()]
+    for _ in range(7):
+        tabs[-1].goto(f"{hot.address}/#/greet")
+        expect(tabs[-1].get_by_text("live", exact=True)).to_be_visible()
+        # What one goes away from is hidden by the browser, which has windows.
+        look(tabs[-1], "false")
+        tabs.append(context.new_page())
+    hot.change(SOURCE.replace("wait_here", "sing"))
+    look(tabs[0], "true")
+    expect(tabs[0].get_by_role("link", name="sing")).to_be_visible(timeout=PATIENCE * 1000)
+    context.close()
+
+
 def test_an_app_that_ends_its_process_does_not_end_the_console(hot: Dev) -> None:
     told = hot.change(SOURCE + "\nimport os\nos._exit(9)\n")
     assert "code 9" in told["error"]["message"]
