@@ -112,6 +112,14 @@ def test_older_lines_are_there_when_they_are_asked_for(tab: Page, served: Any) -
     expect(tab.get_by_role("button", name="Older")).to_be_hidden()
 
 
+def test_numbers_that_a_double_cannot_hold_are_shown_as_they_were_logged(tab: Page, served: Any) -> None:
+    served.insights.log("acme.notes", None, 2, "Counted", '{"id":9007199254740993}')
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.notes")
+    lines(tab).first.locator("summary").click()
+    expect(lines(tab).first.get_by_role("region", name="Payload")).to_contain_text('"id": 9007199254740993')
+
+
 def test_older_lines_come_once_however_often_they_are_asked_for(tab: Page, served: Any) -> None:
     for number in range(250):
         served.insights.log("acme.loud", None, 2, f"line {number}")

@@ -2,6 +2,7 @@
 
 import { ask, who } from "./api.js";
 import { button, h, icon, pill } from "./dom.js";
+import { parse, stringify } from "./exact.js";
 
 const EVERY = 2000;
 const KINDS = { WARN: "warn", ERROR: "bad", DEBUG: "", TRACE: "", INFO: "", LOG: "" };
@@ -14,7 +15,7 @@ const SPANS = [
 
 function pretty(body) {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2);
+    return stringify(parse(body), 2);
   } catch {
     return body;
   }
