@@ -120,6 +120,21 @@ def test_numbers_that_a_double_cannot_hold_are_shown_as_they_were_logged(tab: Pa
     expect(lines(tab).first.get_by_role("region", name="Payload")).to_contain_text('"id": 9007199254740993')
 
 
+def test_the_page_of_a_plugin_that_never_rests_does_not_grow_without_end(tab: Page, served: Any) -> None:
+    tab.clock.install()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(tab.get_by_text("Nothing was found.")).to_be_visible()
+    for number in range(1100):
+        served.insights.log("acme.loud", None, 2, f"line {number};")
+        if number % 90 == 0:
+            served.insights.flush()
+            tab.clock.run_for(2000)
+            expect(lines(tab).first).to_contain_text(f"line {number};")
+    expect(lines(tab)).to_have_count(500)
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab)).to_have_count(600)
+
+
 def test_older_lines_come_once_however_often_they_are_asked_for(tab: Page, served: Any) -> None:
     for number in range(250):
         served.insights.log("acme.loud", None, 2, f"line {number}")

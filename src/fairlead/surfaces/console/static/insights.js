@@ -5,6 +5,8 @@ import { button, h, icon, pill } from "./dom.js";
 import { parse, stringify } from "./exact.js";
 
 const EVERY = 2000;
+/** Lines that are there without being asked for; the oldest go first. */
+const MOST = 500;
 const KINDS = { WARN: "warn", ERROR: "bad", DEBUG: "", TRACE: "", INFO: "", LOG: "" };
 const SPANS = [
   ["", "Any time"],
@@ -108,6 +110,7 @@ function build() {
   let turn = 0;
   /** Whether lines have been asked for that the list is to end with. */
   let asking = false;
+  let most = MOST;
 
   const question = (before = "") => {
     const given = Object.entries({ ...asked, before }).filter(([, value]) => value !== "");
@@ -156,6 +159,7 @@ function build() {
     if (mine !== turn) return;
     asking = false;
     if (answer) {
+      most = MOST;
       list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
       if (!answer.lines.length)
         list.append(h("p", { class: "empty" }, "Nothing was found. Plugins write here with log and log_structured."));
@@ -168,6 +172,7 @@ function build() {
   function replace(answer) {
     turn += 1;
     asking = false;
+    most = MOST;
     list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
     older.hidden = !answer.more;
   }
@@ -181,6 +186,10 @@ function build() {
     const fresh = answer.lines.filter((line) => !known.has(line.id));
     if (fresh.length === answer.lines.length && fresh.length) replace(answer);
     else list.prepend(...fresh.map((line) => row(line, narrow)));
+    while (list.childElementCount > most) {
+      list.lastChild.remove();
+      older.hidden = false;
+    }
     return wait();
   }
 
@@ -198,6 +207,7 @@ function build() {
     asking = false;
     if (!answer) return;
     list.append(...answer.lines.map((line) => row(line, narrow)));
+    most = Math.max(most, list.childElementCount);
     older.hidden = !answer.more;
   }
 
