@@ -40,6 +40,19 @@ async def wait_here() -> None:
     open("begun", "w").close()
     await asyncio.sleep(60)
 '''
+AGENT = '''
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel
+
+
+def asked(question: str) -> str:
+    """Answer."""
+    return question
+
+
+model = ScriptModel(lambda request: f"You said: {request.messages[-1].content}", name="script/hot")
+app.add(Agent("mate", model=model, instructions="Answer.", function=asked).action)
+'''
 MAIN = "\nif __name__ == '__main__':\n    app.cli()\n"
 
 
@@ -199,6 +212,26 @@ def test_code_that_cannot_be_imported_is_shown_and_mended_without_a_new_start(ho
     expect(page.get_by_role("heading", name="The app is not there yet")).to_be_visible()
     hot.change(SOURCE)
     expect(page.get_by_role("link", name="greet")).to_be_visible(timeout=PATIENCE * 1000)
+
+
+def test_an_agent_that_is_changed_is_talked_with_as_it_is_now(hot: Dev, page: Page) -> None:
+    hot.restore()
+    hot.change(SOURCE + AGENT)
+    page.goto(f"{hot.address}/#/mate")
+    page.reload()
+    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=PATIENCE * 1000)
+    field = page.get_by_role("textbox", name="Message Mate")
+    field.fill("first")
+    page.keyboard.press("Enter")
+    said = page.get_by_role("log", name="What was said")
+    expect(said).to_contain_text("You said: first")
+    field.fill("second")
+    hot.change(SOURCE + AGENT.replace("question", "wish"))
+    expect(page.get_by_text("Reloaded: 3 actions").first).to_be_visible(timeout=PATIENCE * 1000)
+    expect(said).to_contain_text("You said: first")
+    expect(field).to_have_value("second")
+    field.press("Enter")
+    expect(said).to_contain_text("You said: second")
 
 
 def test_a_file_that_changes_while_the_app_is_imported_is_imported_again(hot: Dev) -> None:

@@ -83,6 +83,7 @@ export class ActionView {
   update(action) {
     if (same(action, this.action)) return;
     this.action = action;
+    if (action.agent) this.#chat?.update(action);
     this.#build();
     this.open(this.open_, this.#chat?.id);
   }

@@ -27,11 +27,7 @@ export class ChatView {
   constructor(action, page) {
     this.action = action;
     this.#page = page;
-    this.#composer = composer(action, {
-      send: () => this.send(),
-      stop: () => this.terminate(),
-      keep: () => this.#keep(),
-    });
+    this.#composer = this.#compose();
     const fresh = button("New conversation", () => this.begin(), { sign: "plus", kind: "new" });
     const side = h("aside", { class: "talks-side", "aria-label": "Conversations" }, fresh, this.#list);
     const fold = button("Conversations", () => this.element.classList.toggle("side-shown"), {
@@ -52,6 +48,26 @@ export class ChatView {
       ),
     );
     this.#refresh();
+  }
+
+  #compose() {
+    return composer(this.action, {
+      send: () => this.send(),
+      stop: () => this.terminate(),
+      keep: () => this.#keep(),
+    });
+  }
+
+  /** Take another definition of the same agent; what was said, and what was written to be said, stays. */
+  update(action) {
+    this.action = action;
+    const { element, text } = this.#composer;
+    this.#composer = this.#compose();
+    this.#composer.set(text);
+    element.replaceWith(this.#composer.element);
+    this.element.classList.toggle("alone", !action.agent.keeps);
+    for (const thread of [...this.#threads.values(), this.#thread]) thread?.update(action);
+    this.#draw();
   }
 
   get running() {
@@ -342,6 +358,10 @@ class Thread {
     const follow = new ResizeObserver(() => this.bottom());
     follow.observe(this.#turns);
     follow.observe(this.#scroller);
+  }
+
+  update(action) {
+    this.#action = action;
   }
 
   /** Go to the newest, where that was in sight, or was asked for. */
