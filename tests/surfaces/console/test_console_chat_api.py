@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from fairlead import Failure
+from fairlead import App, Failure
 from fairlead.agents.models.script import call
 from fairlead.agents.operator import Approval, Clarification
 from fairlead.surfaces.auth import Caller
@@ -153,6 +155,34 @@ def test_what_is_said_before_a_run_has_ended_is_refused_also_where_it_ends_meanw
     app.go.set()
     run.join()
     assert early.code == "CONCURRENCY_LIMIT"
+
+
+def test_a_run_ends_with_its_server_before_the_services_that_it_uses(
+    serve: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    app, log = quay(tmp_path), list[str]()
+
+    @app.service
+    def crane() -> Any:
+        yield "crane"
+        log.append("the run is over" if app.stopped.is_set() else "the run goes on")
+
+    made = Console(app)
+    console = type(serve(App("other").console()))(made)
+    console.app = app
+    console.open(made.link(console.address))
+    app.script[:] = [call("wait_here")]
+
+    def saying() -> None:
+        with suppress(http.client.IncompleteRead):
+            post(console, "say", id="cut", input={"prompt": "Wait."})
+
+    run = threading.Thread(target=saying)
+    run.start()
+    app.waiting.wait(PATIENCE)
+    console.stop()
+    run.join()
+    assert log == ["the run is over"]
 
 
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:

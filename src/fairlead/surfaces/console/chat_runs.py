@@ -25,6 +25,8 @@ from fairlead.surfaces.console.chat_desk import PATIENCE, Desk
 SURFACE: Final = "dev"
 #: Seconds in which a page may come back.
 GRACE: Final = 15.0
+#: Seconds that runs have for their end when the server stops.
+_ENDING: Final = 3.0
 #: Bytes of events that are kept for a page that comes back; the oldest are dropped first.
 _KEPT: Final = 8 << 20
 
@@ -158,6 +160,13 @@ class Runs:
             raise Failure(
                 Kind.busy, "The agent is still at work in this conversation. Wait, or end that run."
             )
+
+    async def end(self, reason: str) -> None:
+        """Cancel all runs, and wait a moment for their ends."""
+        for run in self._live.values():
+            run.terminate(reason)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_ENDING)
 
     def find(self, owner: str, id: str) -> Run | None:
         return self._live.get((owner, id))

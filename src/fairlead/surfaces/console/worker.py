@@ -33,7 +33,6 @@ from fairlead.surfaces.console.guard import Keys
 from fairlead.surfaces.console.inside import Inside
 from fairlead.surfaces.console.serving import Serving
 from fairlead.surfaces.console.site import Site
-from fairlead.surfaces.http.asgi import Asgi
 from fairlead.surfaces.http.serving import listening
 
 VARIABLE: Final = "FAIRLEAD_DEV"
@@ -143,14 +142,13 @@ def run(orders: Orders) -> int:
 
 def _site(loaded: Loaded, orders: Orders, changes: Changes) -> Site:
     who = Identity(*orders.identity)
+    keys = Keys(orders.token, orders.session, orders.claim)
     if loaded.app is None or loaded.failure is not None:
         assert loaded.failure is not None
-        inside: Asgi = Broken(loaded.failure, loaded.traceback, changes.generation)
-    else:
-        inside = Inside(loaded.app, Acting(*who), orders.program, about(who, changes.generation))
-    keys = Keys(orders.token, orders.session, orders.claim)
-    redactor = DEFAULT if loaded.app is None else loaded.app.redactor
-    return Site(Gate(keys, changes.around(inside), redactor), loaded.app)
+        broken = Broken(loaded.failure, loaded.traceback, changes.generation)
+        return Site(Gate(keys, changes.around(broken), DEFAULT))
+    inside = Inside(loaded.app, Acting(*who), orders.program, about(who, changes.generation))
+    return Site(Gate(keys, changes.around(inside), loaded.app.redactor), loaded.app, inside.end)
 
 
 def _watch(loaded: Loaded, orders: Orders, read: Mapping[str, watch.Stamp]) -> watch.Watch:
