@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from datetime import date, datetime, time, timedelta
 from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple
@@ -85,9 +86,8 @@ class Served:
             line.putheader("content-length", str(len(body)))
         line.endheaders(body)
         answer = line.getresponse()
-        told = Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
-        line.close()
-        return told
+        with closing(line), answer:
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
 
     def open(self, link: str) -> None:
         """Do what the page does with a link: change its token for a session."""

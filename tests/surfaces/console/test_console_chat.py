@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from fairlead.agents.models.model import Usage
 from fairlead.agents.models.script import Turn, call
 from fairlead.surfaces.console import Console
+from held import Held
 from quay import PATIENCE, Quay, quay
 
 Visit = Callable[[str], Page]
@@ -346,6 +347,24 @@ def test_a_command_of_an_agent_that_keeps_no_conversations_is_ended(visit: Visit
     assert app.told()["result"]["killed_by"] == "user"
 
 
+def test_a_run_that_no_conversation_keeps_is_there_when_one_comes_back_to_it(visit: Visit, app: Quay) -> None:
+    app.script[:] = [call("load"), "Done."]
+    page = visit("keeper")
+    page.get_by_role("textbox", name="chest").fill("mine")
+    page.get_by_role("textbox", name="pin").fill("4711")
+    page.get_by_role("button", name="Send").click()
+    expect(tool(page, "load")).to_contain_text("Half of it")
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Chat").click()
+    expect(tool(page, "load")).to_be_visible()
+    page.goto(page.url.partition("#")[0] + "#/look")
+    expect(page.get_by_role("heading", name="Look")).to_be_visible()
+    page.go_back()
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("button", name="Terminate").click()
+    expect(said(page)).to_contain_text("You ended the run.")
+
+
 def test_a_tool_that_runs_no_command_has_none_to_end(talk: Talk, app: Quay) -> None:
     page = talk("Load.", Turn("", calls=(call("load"),)), "Loaded.")
     expect(tool(page, "load")).to_contain_text("Half of it")
@@ -384,6 +403,23 @@ def test_a_run_that_ends_before_a_page_that_is_loaded_again_can_follow_it_is_sho
     expect(tool(page, "load")).to_have_attribute("data-state", "ok")
 
 
+def test_what_is_said_while_a_conversation_is_loaded_is_answered_below_the_rest(
+    talk: Talk, app: Quay
+) -> None:
+    page = talk("Said before.", "One.")
+    over(page)
+    app.script[:] = ["Two."]
+    opened = Held(page, "**/agents/mate/open")
+    page.reload()
+    opened.asked()
+    composer(page).fill("Said early.")
+    page.keyboard.press("Enter")
+    opened.go()
+    expect(said(page)).to_contain_text("Two.")
+    over(page)
+    expect(said(page).get_by_role("article", name="You")).to_have_text(["Said before.", "Said early."])
+
+
 def test_a_conversation_is_shown_again_as_it_was(talk: Talk) -> None:
     page = talk("Look north, please.", call("look", where="north"), "All is **quiet**.")
     over(page)
@@ -406,6 +442,37 @@ def test_another_conversation_can_be_looked_at_while_one_goes_on(talk: Talk, app
     talks(page).get_by_role("link", name="Load the Anna.").first.click()
     over(page)
     expect(said(page)).to_contain_text("Loaded.")
+
+
+def test_a_run_that_one_comes_back_to_again_and_again_is_followed_once(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Bertha.", call("load"), "Loaded.")
+    expect(tool(page, "load")).to_be_visible()
+    page.reload()
+    expect(tool(page, "load")).to_be_visible()
+    # A browser opens six connections to a server, and no more.
+    for _ in range(6):
+        page.get_by_role("button", name="New conversation").click()
+        expect(page.get_by_text("Talk with Mate")).to_be_visible()
+        talks(page).get_by_role("link", name="Load the Bertha.").click()
+        expect(tool(page, "load")).to_be_visible()
+    app.go.set()
+    over(page)
+    expect(said(page)).to_contain_text("Loaded.")
+
+
+def test_a_conversation_that_went_on_elsewhere_is_shown_with_that(
+    talk: Talk, app: Quay, console: Any
+) -> None:
+    page = talk("Begun here.", "One.")
+    over(page)
+    id = page.url.rpartition("/")[2]
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.get_by_text("Talk with Mate")).to_be_visible()
+    app.script[:] = ["Two."]
+    console.send("POST", "/api/agents/mate/say", {"id": id, "input": {"prompt": "And there?"}})
+    talks(page).get_by_role("link", name="Begun here.").click()
+    expect(said(page)).to_contain_text("And there?")
+    expect(said(page)).to_contain_text("Two.")
 
 
 # Conversations.
@@ -444,6 +511,66 @@ def test_who_acts_as_another_sees_the_others_conversations(talk: Talk) -> None:
     page.get_by_role("button", name="Act as yourself").click()
     talks(page).get_by_role("link", name="For me alone.").click()
     expect(said(page)).to_contain_text("Sure.")
+
+
+def act_as(page: Page, user: str) -> None:
+    page.get_by_role("button", name="Acting as").click()
+    page.get_by_label("user").fill(json.dumps(user))
+    page.get_by_role("button", name="Act as this caller").click()
+
+
+def test_a_list_of_conversations_that_comes_late_does_not_replace_a_newer_one(talk: Talk) -> None:
+    page = talk("Not for Bea.", "Sure.")
+    over(page)
+    listed = Held(page, "**/agents/mate/conversations")
+    page.get_by_role("button", name="Acting as").click()
+    page.get_by_role("button", name="Act as yourself").click()
+    listed.asked()
+    act_as(page, "bea")
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+    listed.go()
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+
+
+def test_who_acts_as_another_on_another_tab_stays_there(talk: Talk) -> None:
+    page = talk("Said by me.", "Sure.")
+    over(page)
+    page.get_by_role("tab", name="Call").click()
+    act_as(page, "cleo")
+    expect(page.get_by_text("Acting as another caller")).to_be_visible()
+    assert page.evaluate("location.hash") == "#/mate/call"
+    page.get_by_role("tab", name="Chat").click()
+    expect(talks(page)).to_contain_text("What you say is kept here.")
+    expect(page.get_by_text("Talk with Mate")).to_be_visible()
+
+
+def test_the_tab_of_the_chat_goes_back_to_the_conversation_that_was_there(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Clara.", call("load"), "Loaded.")
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Chat").click()
+    expect(page.get_by_role("button", name="Terminate")).to_be_visible()
+    expect(tool(page, "load")).to_be_visible()
+    app.go.set()
+    over(page)
+
+
+def test_an_agent_that_was_called_can_be_called_again_whatever_its_chat_does(talk: Talk, app: Quay) -> None:
+    page = talk("Load the Dora.", call("load"), "Loaded.", "Called.")
+    expect(tool(page, "load")).to_be_visible()
+    page.get_by_role("tab", name="Call").click()
+    page.get_by_role("textbox", name="Input as JSON").fill('{"prompt": "Look."}')
+    called = Held(page, "**/actions/mate/stream")
+    page.keyboard.press("Control+Enter")
+    called.asked()
+    page.get_by_role("tab", name="Chat").click()
+    expect(tool(page, "load")).to_be_visible()
+    called.go()
+    app.go.set()
+    over(page)
+    page.get_by_role("tab", name="Call").click()
+    expect(page.get_by_role("region", name="Outcome", exact=True)).to_have_attribute("data-state", "ok")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
 
 
 def test_a_draft_is_kept_for_its_conversation(talk: Talk) -> None:

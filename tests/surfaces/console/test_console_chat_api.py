@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from fairlead import Failure
+from fairlead import App, Failure
 from fairlead.agents.models.script import call
 from fairlead.agents.operator import Approval, Clarification
 from fairlead.surfaces.auth import Caller
@@ -95,6 +97,92 @@ def test_a_run_that_ends_while_its_conversation_is_read_is_told_to_its_end(
     run.join()
     assert told["conversation"]["running"] is False
     assert told["messages"][-1]["content"] == "Loaded."
+
+
+def test_a_run_that_has_yet_to_begin_its_conversation_is_there_for_who_comes_back(
+    serve: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    app, ready, go = quay(tmp_path), threading.Event(), threading.Event()
+
+    @app.service
+    async def crane() -> Any:
+        ready.set()
+        await asyncio.to_thread(go.wait, PATIENCE)
+        yield "crane"
+
+    made = Console(app)
+    console = serve(made)
+    console.app = app
+    console.open(made.link(console.address))
+    run = threading.Thread(target=say, args=(console, "new", "Hello.", "Aye."))
+    run.start()
+    ready.wait(PATIENCE)
+    told = post(console, "open", id="new").json
+    go.set()
+    run.join()
+    assert (told["conversation"]["running"], told["said"], told["messages"]) == (True, "Hello.", [])
+    assert [each["content"] for each in post(console, "open", id="new").json["messages"]] == [
+        "Hello.",
+        "Aye.",
+    ]
+
+
+def test_what_is_said_before_a_run_has_ended_is_refused_also_where_it_ends_meanwhile(
+    console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = console.app
+    app.go.clear()
+    app.script[:] = [call("load"), "Loaded.", call("load"), "Again."]
+    kept, ended = app.conversations.get, threading.Event()
+
+    async def slowly(id: str, owner: str) -> Any:
+        found = await kept(id, owner)
+        app.go.set()
+        await asyncio.to_thread(ended.wait, PATIENCE)
+        return found
+
+    def saying() -> None:
+        post(console, "say", id="early", input={"prompt": "Load."})
+        ended.set()
+
+    run = threading.Thread(target=saying)
+    run.start()
+    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
+        pass
+    monkeypatch.setattr(app.conversations, "get", slowly)
+    early = console.send("POST", "/api/agents/mate/say", {"id": "early", "input": {"prompt": "More."}})
+    monkeypatch.undo()
+    app.go.set()
+    run.join()
+    assert early.code == "CONCURRENCY_LIMIT"
+
+
+def test_a_run_ends_with_its_server_before_the_services_that_it_uses(
+    serve: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    app, log = quay(tmp_path), list[str]()
+
+    @app.service
+    def crane() -> Any:
+        yield "crane"
+        log.append("the run is over" if app.stopped.is_set() else "the run goes on")
+
+    made = Console(app)
+    console = type(serve(App("other").console()))(made)
+    console.app = app
+    console.open(made.link(console.address))
+    app.script[:] = [call("wait_here")]
+
+    def saying() -> None:
+        with suppress(http.client.IncompleteRead):
+            post(console, "say", id="cut", input={"prompt": "Wait."})
+
+    run = threading.Thread(target=saying)
+    run.start()
+    app.waiting.wait(PATIENCE)
+    console.stop()
+    run.join()
+    assert log == ["the run is over"]
 
 
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:

@@ -40,6 +40,19 @@ async def wait_here() -> None:
     open("begun", "w").close()
     await asyncio.sleep(60)
 '''
+AGENT = '''
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel
+
+
+def asked(question: str) -> str:
+    """Answer."""
+    return question
+
+
+model = ScriptModel(lambda request: f"You said: {request.messages[-1].content}", name="script/hot")
+app.add(Agent("mate", model=model, instructions="Answer.", function=asked).action)
+'''
 MAIN = "\nif __name__ == '__main__':\n    app.cli()\n"
 
 
@@ -97,6 +110,12 @@ class Dev:
             return self.generation() != generation
         except (ConnectionError, http.client.HTTPException):
             return False  # the old one closed the door while we were in it
+
+    def knows(self, action: str) -> bool:
+        try:
+            return action in str(self.ask("actions"))
+        except (ConnectionError, http.client.HTTPException):
+            return False
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -193,6 +212,65 @@ def test_code_that_cannot_be_imported_is_shown_and_mended_without_a_new_start(ho
     expect(page.get_by_role("heading", name="The app is not there yet")).to_be_visible()
     hot.change(SOURCE)
     expect(page.get_by_role("link", name="greet")).to_be_visible(timeout=PATIENCE * 1000)
+
+
+def test_an_agent_that_is_changed_is_talked_with_as_it_is_now(hot: Dev, page: Page) -> None:
+    hot.restore()
+    hot.change(SOURCE + AGENT)
+    page.goto(f"{hot.address}/#/mate")
+    page.reload()
+    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=PATIENCE * 1000)
+    field = page.get_by_role("textbox", name="Message Mate")
+    field.fill("first")
+    page.keyboard.press("Enter")
+    said = page.get_by_role("log", name="What was said")
+    expect(said).to_contain_text("You said: first")
+    field.fill("second")
+    hot.change(SOURCE + AGENT.replace("question", "wish"))
+    expect(page.get_by_text("Reloaded: 3 actions").first).to_be_visible(timeout=PATIENCE * 1000)
+    expect(said).to_contain_text("You said: first")
+    expect(field).to_have_value("second")
+    field.press("Enter")
+    expect(said).to_contain_text("You said: second")
+
+
+def test_a_file_that_changes_while_the_app_is_imported_is_imported_again(hot: Dev) -> None:
+    hot.restore()
+    slow = (
+        SOURCE
+        + "\nimport os, time\nopen('reads', 'w').close()\nwhile not os.path.exists('on'):\n    time.sleep(0.01)\n"
+    )
+    (hot.folder / "hot.py").write_text(slow)
+    wait_for((hot.folder / "reads").exists)
+    (hot.folder / "hot.py").write_text(slow.replace("wait_here", "sing"))
+    (hot.folder / "on").touch()
+    wait_for(lambda: hot.knows("sing"))
+
+
+def test_more_tabs_than_a_browser_has_connections_can_be_open(hot: Dev, browser: Browser) -> None:
+    hot.restore()
+    context = browser.new_context()
+    context.add_init_script(
+        f"if (origin !== 'null') localStorage.setItem('fairlead:session', '{hot.session}');"
+        "let unseen = false; Object.defineProperty(document, 'hidden', { get: () => unseen });"
+        "addEventListener('test:look', (event) => {"
+        " unseen = !event.detail; document.dispatchEvent(new Event('visibilitychange')); });"
+    )
+
+    def look(page: Page, seen: str) -> None:
+        page.evaluate(f"dispatchEvent(new CustomEvent('test:look', {{ detail: {seen} }}))")
+
+    tabs = [context.new_page()]
+    for _ in range(7):
+        tabs[-1].goto(f"{hot.address}/#/greet")
+        expect(tabs[-1].get_by_text("live", exact=True)).to_be_visible()
+        # What one goes away from is hidden by the browser, which has windows.
+        look(tabs[-1], "false")
+        tabs.append(context.new_page())
+    hot.change(SOURCE.replace("wait_here", "sing"))
+    look(tabs[0], "true")
+    expect(tabs[0].get_by_role("link", name="sing")).to_be_visible(timeout=PATIENCE * 1000)
+    context.close()
 
 
 def test_an_app_that_ends_its_process_does_not_end_the_console(hot: Dev) -> None:

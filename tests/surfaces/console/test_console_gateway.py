@@ -18,6 +18,7 @@ from fairlead.agents.models.script import ScriptModel
 from fairlead.gateway.keys import Keys
 from fairlead.store.statements import Statement
 from fairlead.surfaces.console import Console
+from held import Held
 
 TASK = Statement.of(
     "INSERT INTO gateway_tasks (task, agent, owner, created, open) VALUES (:task, 'mate', 'ann', :now, 1)"
@@ -158,6 +159,54 @@ def test_a_timeline_comes_back_after_one_that_is_not_there(watch: Watch, tab: Pa
     for place, told in ((id, id), ("none", "no such task"), (id, id)):
         open_at(tab, watch, f"gateway/tasks/{place}")
         expect(line).to_contain_text(told)
+
+
+def test_a_timeline_that_comes_late_is_not_shown_for_another_task(watch: Watch, tab: Page) -> None:
+    one, two = watch.submit(), watch.submit()
+    open_at(tab, watch, "gateway")
+    late = Held(tab, "**/gateway/task")
+    tab.evaluate(f"location.hash = '#/-/gateway/tasks/{one}'")
+    late.asked()
+    tab.evaluate(f"location.hash = '#/-/gateway/tasks/{two}'")
+    expect(tab.get_by_label("Timeline")).to_contain_text(two)
+    tab.evaluate(
+        "window.shown = []; const line = document.querySelector('.timeline');"
+        "new MutationObserver(() => shown.push(line.textContent)).observe(line, { childList: true })"
+    )
+    with tab.expect_response("**/gateway/task"):
+        late.go()
+    # By the time that it is asked for anew, the late answer has been read.
+    with tab.expect_request("**/gateway/task"):
+        pass
+    assert [each for each in tab.evaluate("shown") if one in each] == []
+
+
+def test_a_key_is_made_once_however_often_one_clicks(watch: Watch, tab: Page) -> None:
+    open_at(tab, watch, "gateway/keys")
+    tab.get_by_label("Name").fill("ci")
+    making = Held(tab, "**/gateway/key")
+    tab.get_by_role("button", name="Make a key").dblclick()
+    making.asked().go()
+    expect(tab.locator(".key-once code")).to_contain_text("oag_")
+    tab.get_by_label("Name").fill("two")
+    tab.get_by_role("button", name="Make a key").click()
+    expect(tab.get_by_role("region", name="Keys")).to_contain_text("two")
+    assert [each.name for each in watch.keys.list_now()] == ["ci", "two"]
+
+
+def test_a_key_is_revoked_by_two_clicks_that_are_meant_whatever_changes_between(
+    watch: Watch, tab: Page
+) -> None:
+    watch.keys.issue_now("ci", owner="ann")
+    open_at(tab, watch, "gateway/keys")
+    row = tab.get_by_role("region", name="Keys").get_by_role("row").filter(has_text="ci")
+    row.get_by_role("button", name="Revoke ci").dblclick()
+    expect(row.get_by_role("button", name="Really revoke")).to_be_visible()
+    watch.keys.issue_now("another", owner="ann")
+    expect(tab.get_by_role("region", name="Keys")).to_contain_text("another")
+    assert [each.revoked for each in watch.keys.list_now()] == [None, None]
+    row.get_by_role("button", name="Really revoke").click()
+    expect(row).to_contain_text("revoked")
 
 
 def test_a_key_is_made_shown_once_and_revoked_on_the_page(watch: Watch, tab: Page) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from fairlead import App
 from fairlead.plugins.logs import Insights
 from fairlead.surfaces.console import Console
+from held import Held
 
 ANN = "A1111111-1111-4111-8111-111111111111"
 
@@ -109,6 +110,58 @@ def test_older_lines_are_there_when_they_are_asked_for(tab: Page, served: Any) -
     expect(lines(tab)).to_have_count(120)
     expect(lines(tab).last).to_contain_text("line 0")
     expect(tab.get_by_role("button", name="Older")).to_be_hidden()
+
+
+def test_numbers_that_a_double_cannot_hold_are_shown_as_they_were_logged(tab: Page, served: Any) -> None:
+    served.insights.log("acme.notes", None, 2, "Counted", '{"id":9007199254740993}')
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.notes")
+    lines(tab).first.locator("summary").click()
+    expect(lines(tab).first.get_by_role("region", name="Payload")).to_contain_text('"id": 9007199254740993')
+
+
+def test_the_page_of_a_plugin_that_never_rests_does_not_grow_without_end(tab: Page, served: Any) -> None:
+    tab.clock.install()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(tab.get_by_text("Nothing was found.")).to_be_visible()
+    for number in range(1100):
+        served.insights.log("acme.loud", None, 2, f"line {number};")
+        if number % 90 == 0:
+            served.insights.flush()
+            tab.clock.run_for(2000)
+            expect(lines(tab).first).to_contain_text(f"line {number};")
+    expect(lines(tab)).to_have_count(500)
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab)).to_have_count(600)
+
+
+def test_older_lines_come_once_however_often_they_are_asked_for(tab: Page, served: Any) -> None:
+    for number in range(250):
+        served.insights.log("acme.loud", None, 2, f"line {number}")
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(lines(tab)).to_have_count(100)
+    first = Held(tab, "**/api/insights?*before=*")
+    tab.get_by_role("button", name="Older").dblclick()
+    first.asked().go()
+    expect(lines(tab).nth(199)).to_contain_text("line 50")
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab).last).to_contain_text("line 0")
+    expect(lines(tab)).to_have_count(250)
+
+
+def test_more_new_lines_than_are_told_at_once_leave_no_gap(tab: Page, served: Any) -> None:
+    served.insights.log("acme.loud", None, 2, "the first line")
+    served.insights.flush()
+    tab.goto(f"{served.address}/#/insights/acme.loud")
+    expect(lines(tab)).to_have_count(1)
+    for number in range(120):
+        served.insights.log("acme.loud", None, 2, f"line {number}")
+    served.insights.flush()
+    expect(lines(tab).first).to_contain_text("line 119")
+    tab.get_by_role("button", name="Older").click()
+    expect(lines(tab)).to_have_count(121)
+    expect(lines(tab).last).to_contain_text("the first line")
 
 
 def test_the_page_s_question_is_for_its_session_and_checked(served: Any) -> None:

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from fairlead import App
+from held import Held
 
 TASKBOARD = Path(__file__).parents[3] / "examples" / "taskboard" / "app.py"
 Visit = Callable[[str], Page]
@@ -615,6 +616,23 @@ def test_a_failure_explains_itself_and_its_code_has_a_page(visit: Visit) -> None
     expect(outcome(page)).to_contain_text("RATE_LIMITED")
 
 
+def test_a_page_that_comes_late_does_not_replace_what_one_has_gone_on_to(visit: Visit) -> None:
+    page = visit("boats")
+    codes = Held(page, "**/api/failures")
+    page.get_by_role("link", name="Failures").click()
+    codes.asked()
+    page.evaluate("location.hash = '#/echo'")
+    expect(page.get_by_role("heading", name="Echo", level=1)).to_be_visible()
+    with page.expect_response("**/api/failures"):
+        codes.go()
+    run(page)
+    ran(page)
+    expect(page).to_have_title("Echo · harbour")
+    # What was held back is not asked for again.
+    page.get_by_role("link", name="Failures").click()
+    expect(page.get_by_role("heading", name="Failure codes")).to_be_visible()
+
+
 def test_what_an_action_gives_is_never_html(visit: Visit) -> None:
     page = visit("wicked")
     run(page)
@@ -636,6 +654,33 @@ def test_text_cannot_become_html_whoever_tries(visit: Visit, wrong: list[str]) -
 
 
 # The action in other words.
+
+
+def test_surfaces_that_could_not_be_had_are_asked_for_again(visit: Visit) -> None:
+    page = visit("boats")
+    refused = {"code": "INTERNAL_ERROR", "message": "The app is away.", "issues": []}
+    page.route(
+        "**/boats/surfaces", lambda route: route.fulfill(json={"ok": False, "error": refused}), times=1
+    )
+    page.get_by_role("tab", name="Surfaces").click()
+    expect(page.get_by_text("The app is away.")).to_be_visible()
+    page.get_by_role("tab", name="Schema").click()
+    page.get_by_role("tab", name="Surfaces").click()
+    expect(page.get_by_role("heading", name="MCP tool")).to_be_visible()
+
+
+def test_the_code_is_that_of_the_newest_input(visit: Visit) -> None:
+    page = visit("boats")
+    older = Held(page, "**/boats/snippets")
+    page.get_by_role("tab", name="Code").click()
+    older.asked()
+    page.get_by_role("tab", name="Call").click()
+    member(page, "n").get_by_role("textbox").fill("12")
+    page.get_by_role("tab", name="Code").click()
+    expect(page.get_by_text("harbour boats --n 12")).to_be_visible()
+    with page.expect_response("**/boats/snippets"):
+        older.go()
+    expect(page.get_by_text("harbour boats --n 12")).to_be_visible()
 
 
 def test_the_same_call_is_shown_as_code(visit: Visit) -> None:
@@ -765,6 +810,20 @@ def test_what_was_typed_is_there_after_the_page_is_loaded_again(visit: Visit) ->
 
 
 # By keyboard, in the dark, on a narrow screen.
+
+
+def test_the_newest_of_what_was_typed_is_kept_whichever_answer_comes_last(visit: Visit) -> None:
+    page = visit("echo")
+    older = Held(page, "**/echo/keep")
+    write(page, {"value": "older"})
+    older.asked()
+    with page.expect_response("**/echo/keep"):
+        write(page, {"value": "newer"})
+    until(page, "JSON.stringify(sessionStorage).includes('newer')")
+    with page.expect_response("**/echo/keep"):
+        older.go()
+    page.reload()
+    expect(editor(page)).to_have_value(re.compile("newer"))
 
 
 def test_everything_is_reached_by_keyboard(visit: Visit) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from fairlead import App, Failure, Kind
 from fairlead.pipelines.apps import add_pipeline
 from fairlead.surfaces.console import Console
+from held import Held
 
 TEXT = """(* Orders are checked and packed. *)
 let main : !{ item: string, count: int } -> !string = plumb(input, output) {
@@ -89,6 +90,19 @@ def test_a_pipeline_is_drawn_and_its_messages_are_seen_as_they_flow(tab: Page, s
     expect(picture.locator("g.busy")).to_have_count(0)
     expect(picture.locator("g", has_text="output").locator(".live-count")).to_have_text("1")
     expect(tab.locator(".budgets")).to_contain_text("calls: 1 of 5 calls")
+
+
+def test_who_has_gone_on_is_not_taken_back_to_the_only_pipeline(tab: Page, served: Any) -> None:
+    listed = Held(tab, "**/api/pipelines")
+    tab.get_by_role("link", name="Pipelines").click()
+    listed.asked()
+    tab.get_by_role("link", name="History").click()
+    expect(tab.get_by_role("heading", name="History")).to_be_visible()
+    with tab.expect_response("**/api/pipelines"):
+        listed.go()
+    tab.get_by_role("link", name="Failures").click()
+    tab.go_back()
+    expect(tab.get_by_role("heading", name="History")).to_be_visible()
 
 
 def test_what_fails_is_shown_on_its_node(tab: Page, served: Any) -> None:

@@ -110,7 +110,13 @@ class Chat:
     async def _open(self, visit: Visit) -> dict[str, Any]:
         while True:
             run = self.runs.find(visit.owner, visit.id)
-            conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+            try:
+                conversation, said = await self._app.conversations.get(visit.id, visit.owner)
+            except Failure as failure:
+                if run is None or failure.kind is not Kind.not_found:
+                    raise
+                # It keeps nothing before the app's services have started.
+                return {"conversation": {"id": visit.id, "running": True}, "said": run.words, "messages": []}
             # What a run said that ended meanwhile is neither told by it any more, nor in what was read before.
             if self.runs.find(visit.owner, visit.id) is run:
                 break
@@ -130,6 +136,8 @@ class Chat:
             raise Failure(Kind.invalid_input, "What is said to an agent is an object.", field="input")
         action, id = visit.action, visit.id
         given = {**input, CONVERSATION: id} if keeps_conversations(action) else input
+        # One that ends while its conversation is read has said more than was read.
+        self.runs.check(visit.owner, id)
         before, awaiting = await self._so_far(visit)
         run = self.runs.begin(visit.owner, id, action, given, visit.caller)
         run.before = before

@@ -25,6 +25,8 @@ from fairlead.surfaces.console.chat_desk import PATIENCE, Desk
 SURFACE: Final = "dev"
 #: Seconds in which a page may come back.
 GRACE: Final = 15.0
+#: Seconds that runs have for their end when the server stops.
+_ENDING: Final = 3.0
 #: Bytes of events that are kept for a page that comes back; the oldest are dropped first.
 _KEPT: Final = 8 << 20
 
@@ -139,11 +141,8 @@ class Runs:
 
     def begin(self, owner: str, id: str, action: Action[..., Any], input: Any, caller: Caller) -> Run:
         """Begin a run. Raises Failure while there is one in this conversation."""
+        self.check(owner, id)
         key = (owner, id)
-        if key in self._live:
-            raise Failure(
-                Kind.busy, "The agent is still at work in this conversation. Wait, or end that run."
-            )
         run = self._live[key] = Run(self._app, self._grace, self._patience)
         task = asyncio.get_running_loop().create_task(run.go(action, input, caller))
         self._tasks.add(task)
@@ -154,6 +153,20 @@ class Runs:
 
         task.add_done_callback(ended)
         return run
+
+    def check(self, owner: str, id: str) -> None:
+        """Raises Failure while there is a run in this conversation."""
+        if self.find(owner, id) is not None:
+            raise Failure(
+                Kind.busy, "The agent is still at work in this conversation. Wait, or end that run."
+            )
+
+    async def end(self, reason: str) -> None:
+        """Cancel all runs, and wait a moment for their ends."""
+        for run in self._live.values():
+            run.terminate(reason)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_ENDING)
 
     def find(self, owner: str, id: str) -> Run | None:
         return self._live.get((owner, id))

@@ -40,7 +40,7 @@ class Console:
         who = Identity(person.user if user is _LOCAL else user, person.auth if auth is _LOCAL else auth)
         self._keys = Keys(token)
         inside = Inside(app, Acting(*who), program, about(who), address)
-        self._site = Site(Gate(self._keys, inside, app.redactor), app)
+        self._site = Site(Gate(self._keys, inside, app.redactor), app, inside.end)
 
     def link(self, address: str) -> str:
         """The link that opens the page at this address, once."""

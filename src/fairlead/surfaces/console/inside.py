@@ -79,6 +79,11 @@ class Inside:
         told = {"ok": True, **answer(Request(scope, body))}
         await respond(send, 200, _json.encode(told, default=str))
 
+    async def end(self) -> None:
+        """End what goes on, while the app's services are there."""
+        if self._chat is not None:
+            await self._chat.runs.end("The console's server was stopped.")
+
     def _chatting(self, app: App) -> Any:
         if self._chat is None:
             # An app without agents does without all that they are made of.

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from types import TracebackType
 
 #: Seconds between two looks.
@@ -38,6 +40,27 @@ def loaded() -> set[str]:
     return {file for file in files if isinstance(file, str) and is_own(file)}
 
 
+@contextmanager
+def noted() -> Iterator[dict[str, Stamp]]:
+    """Note the developer's files that are imported meanwhile, as they are when they are read.
+
+    All of an app may take seconds, and a file may change before the last is there.
+    """
+    found: dict[str, Stamp] = {}
+    kept = SourceFileLoader.path_stats
+
+    def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, object]:
+        if is_own(path):
+            found[path] = _stamp(path)
+        return kept(self, path)
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        SourceFileLoader.path_stats = kept  # type: ignore[method-assign]
+
+
 def named_in(error: BaseException | None) -> set[str]:
     """The developer's files that a failed import went through, and where it stopped."""
     files: set[str] = set()
@@ -64,15 +87,15 @@ def beside(files: Iterable[str], *folders: str) -> set[str]:
 
 
 class Watch:
-    """Knows the files as they are, and says when they are no longer so.
+    """Knows the files as they are, or were when they were `read`, and says when they are no longer so.
 
     A file that joins later, such as a module that is imported late, is a change only where `new` is said.
     """
 
-    def __init__(self, files: Callable[[], set[str]], *, new: bool) -> None:
+    def __init__(self, files: Callable[[], set[str]], read: Mapping[str, Stamp], *, new: bool) -> None:
         self._files = files
         self._new = new
-        self._seen = {file: _stamp(file) for file in files()}
+        self._seen = {file: _stamp(file) for file in files()} | dict(read)
 
     def changed(self) -> bool:
         """Whether a file is another than it was, or gone."""

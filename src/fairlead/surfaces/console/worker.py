@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fairlead import _json
@@ -32,7 +33,6 @@ from fairlead.surfaces.console.guard import Keys
 from fairlead.surfaces.console.inside import Inside
 from fairlead.surfaces.console.serving import Serving
 from fairlead.surfaces.console.site import Site
-from fairlead.surfaces.http.asgi import Asgi
 from fairlead.surfaces.http.serving import listening
 
 VARIABLE: Final = "FAIRLEAD_DEV"
@@ -115,8 +115,9 @@ def load(orders: Orders) -> Loaded:
 
 def run(orders: Orders) -> int:
     """Serve one generation; gives the process's exit code."""
-    loaded = load(orders)
-    watching = _watch(loaded, orders)
+    with watch.noted() as read:
+        loaded = load(orders)
+    watching = _watch(loaded, orders, read)
     changes = Changes()
     serving = Serving(_site(loaded, orders, changes), changes.end)
     _tell(loaded)
@@ -141,21 +142,20 @@ def run(orders: Orders) -> int:
 
 def _site(loaded: Loaded, orders: Orders, changes: Changes) -> Site:
     who = Identity(*orders.identity)
+    keys = Keys(orders.token, orders.session, orders.claim)
     if loaded.app is None or loaded.failure is not None:
         assert loaded.failure is not None
-        inside: Asgi = Broken(loaded.failure, loaded.traceback, changes.generation)
-    else:
-        inside = Inside(loaded.app, Acting(*who), orders.program, about(who, changes.generation))
-    keys = Keys(orders.token, orders.session, orders.claim)
-    redactor = DEFAULT if loaded.app is None else loaded.app.redactor
-    return Site(Gate(keys, changes.around(inside), redactor), loaded.app)
+        broken = Broken(loaded.failure, loaded.traceback, changes.generation)
+        return Site(Gate(keys, changes.around(broken), DEFAULT))
+    inside = Inside(loaded.app, Acting(*who), orders.program, about(who, changes.generation))
+    return Site(Gate(keys, changes.around(inside), loaded.app.redactor), loaded.app, inside.end)
 
 
-def _watch(loaded: Loaded, orders: Orders) -> watch.Watch:
+def _watch(loaded: Loaded, orders: Orders, read: Mapping[str, watch.Stamp]) -> watch.Watch:
     if loaded.failure is None:
-        return watch.Watch(watch.loaded, new=False)
+        return watch.Watch(watch.loaded, read, new=False)
     failed = watch.named_in(loaded.failure) | orders.files()
-    return watch.Watch(lambda: watch.beside(watch.loaded() | failed, os.getcwd()), new=True)
+    return watch.Watch(lambda: watch.beside(watch.loaded() | failed, os.getcwd()), read, new=True)
 
 
 def _tell(loaded: Loaded) -> None:

@@ -32,6 +32,7 @@ export class ActionView {
   #abort = null;
   #value;
   #code = null;
+  #surfaces = null;
   #tabs;
   #run;
   #options;
@@ -75,12 +76,14 @@ export class ActionView {
     this.element.classList.toggle("chatting", this.#chatting);
     if (this.#chatting) this.#chat.open(id);
     if (this.open_ === "code") this.#code.draw();
+    if (this.open_ === "surfaces") this.#surfaces.draw();
   }
 
   /** Take another definition of the same action; what was typed stays. */
   update(action) {
     if (same(action, this.action)) return;
     this.action = action;
+    if (action.agent) this.#chat?.update(action);
     this.#build();
     this.open(this.open_, this.#chat?.id);
   }
@@ -237,6 +240,7 @@ export class ActionView {
     );
     this.#options = callOptions();
     this.#code = codePanel(action, () => this.#value);
+    this.#surfaces = surfacesPanel(action);
     const chat = () => (this.#chat ??= new ChatView(action, this.#page)).element;
     this.#tabs = tabs(
       "Views of the action",
@@ -244,7 +248,7 @@ export class ActionView {
         ...(action.agent ? [{ id: "chat", title: TABS.chat, make: chat }] : []),
         { id: "call", title: TABS.call, make: () => this.#callPanel() },
         { id: "code", title: TABS.code, make: () => this.#code.element },
-        { id: "surfaces", title: TABS.surfaces, make: () => surfacesPanel(action) },
+        { id: "surfaces", title: TABS.surfaces, make: () => this.#surfaces.element },
         { id: "schema", title: TABS.schema, make: () => schemaPanel(action) },
         {
           id: "history",
@@ -257,7 +261,7 @@ export class ActionView {
             }),
         },
       ],
-      (id) => this.#page.go(action.name, id),
+      (id) => this.#page.go(action.name, id === "chat" ? this.#chat.place : id),
     );
     this.element.replaceChildren(heading(action), this.#tabs.list, this.#tabs.panels);
     this.#form.set(this.#value);
@@ -319,7 +323,7 @@ export class ActionView {
   /** Show whether it runs, and whether it can. */
   #draw() {
     // Not `disabled`: the focus would be lost with every run.
-    this.#run.setAttribute("aria-disabled", String(this.running || this.#page.broken));
+    this.#run.setAttribute("aria-disabled", String(this.#abort !== null || this.#page.broken));
   }
 
   refresh() {
@@ -329,17 +333,17 @@ export class ActionView {
   /** Keep what was typed for this tab's next load, without the secrets. */
   #keep() {
     clearTimeout(this.keeping);
-    this.keeping = setTimeout(async () => {
+    const mine = (this.keeping = setTimeout(async () => {
       try {
         const { input } = await ask(`actions/${this.action.name}/keep`, {
           method: "POST",
           body: { input: this.#value },
         });
-        sessionStorage.setItem(this.#draftKey, stringify(input));
+        if (mine === this.keeping) sessionStorage.setItem(this.#draftKey, stringify(input));
       } catch {
         // A draft is a comfort, not a promise.
       }
-    }, 400);
+    }, 400));
   }
 
   #recall() {

@@ -128,12 +128,24 @@ export async function* stream(path, body, signal) {
   });
 }
 
+/** Resolves as soon as somebody looks at the page. */
+const seen = () =>
+  new Promise((resolve) => {
+    if (document.hidden) document.addEventListener("visibilitychange", resolve, { once: true });
+    else resolve();
+  });
+
 /** Hear when the app is another than the `known` one: `changed` is told, `back` each time the line stands, `lost` each break. */
 export async function follow(known, { changed, back, lost }) {
   let pause = 100;
   for (;;) {
+    // A browser opens six connections to a server, for all its tabs: those that nobody looks at do without.
+    await seen();
+    const unseen = new AbortController();
+    const leave = () => unseen.abort();
+    document.addEventListener("visibilitychange", leave, { once: true });
     try {
-      const response = await send("changes");
+      const response = await send("changes", { signal: unseen.signal });
       if (response.status === 401) return lost(true);
       if (response.ok) {
         for await (const event of events(response)) {
@@ -146,6 +158,8 @@ export async function follow(known, { changed, back, lost }) {
     } catch {
       // Told below, like an answer that ended.
     }
+    document.removeEventListener("visibilitychange", leave);
+    if (unseen.signal.aborted) continue;
     lost(false);
     await new Promise((resolve) => setTimeout(resolve, pause));
     pause = Math.min(pause * 2, 2000);

@@ -154,7 +154,10 @@ async function draw() {
   if (!page.past) return put(unfinished(), "Waiting");
   if (own && first in PAGES) {
     const [title, make] = PAGES[first];
-    return put(await make(second, third), (first === "failures" && second) || title);
+    const asked = location.hash;
+    const made = await make(second, third);
+    // Who has gone on meanwhile is not taken back.
+    return location.hash === asked && put(made, (first === "failures" && second) || title);
   }
   const action =
     state.actions.find((each) => each.name === first) ?? (first === "" ? state.actions[0] : undefined);

@@ -29,15 +29,17 @@ function failedTo(error) {
 /** The call as code. Draw it again when the input has changed. */
 export function codePanel(action, input) {
   const element = h("div", { class: "boxes code-boxes" });
+  let asked = 0;
   async function draw() {
+    const mine = ++asked;
     try {
       const { snippets } = await ask(`actions/${action.name}/snippets`, {
         method: "POST",
         body: { input: input() },
       });
-      element.replaceChildren(...snippets.map((each) => box(each.name, each.text, each.language, each.note)));
+      if (mine === asked) element.replaceChildren(...snippets.map((each) => box(each.name, each.text, each.language, each.note)));
     } catch (error) {
-      element.replaceChildren(failedTo(error));
+      if (mine === asked) element.replaceChildren(failedTo(error));
     }
   }
   return { element, draw };
@@ -61,41 +63,41 @@ export function schemaPanel(action) {
 
 const FIRST = ["cli", "http", "mcp", "openai"];
 
-/** What each surface shows of the action; those that are chosen stand beside each other. */
+/** What each surface shows of the action; those that are chosen stand beside each other. It is asked for by `draw`. */
 export function surfacesPanel(action) {
   const element = h("div", { class: "stack" }, h("p", { class: "soft" }, "Loading…"));
-  ask(`actions/${action.name}/surfaces`).then(
-    ({ surfaces }) => {
-      const boxes = h("div", { class: "boxes columns" });
-      const chosen = new Set(surfaces.map((each) => each.id).filter((id) => FIRST.includes(id)));
-      const chips = surfaces.map((each) => {
-        const chip = button(
-          each.title,
-          () => {
-            if (!chosen.delete(each.id)) chosen.add(each.id);
-            draw();
-          },
-          { kind: "quiet small chip" },
-        );
-        return [each.id, chip];
-      });
-      function draw() {
-        for (const [id, chip] of chips) chip.setAttribute("aria-pressed", String(chosen.has(id)));
-        boxes.replaceChildren(...surfaces.filter((each) => chosen.has(each.id)).map(surface));
-      }
-      draw();
-      element.replaceChildren(
-        h(
-          "div",
-          { class: "chips", role: "group", "aria-label": "Surfaces" },
-          chips.map(([, chip]) => chip),
-        ),
-        boxes,
-      );
-    },
-    (error) => element.replaceChildren(failedTo(error)),
-  );
-  return element;
+  const chosen = new Set(FIRST);
+  async function draw() {
+    try {
+      const { surfaces } = await ask(`actions/${action.name}/surfaces`);
+      element.replaceChildren(...sideBySide(surfaces, chosen));
+    } catch (error) {
+      element.replaceChildren(failedTo(error));
+    }
+  }
+  return { element, draw };
+}
+
+function sideBySide(surfaces, chosen) {
+  const boxes = h("div", { class: "boxes columns" });
+  const chips = surfaces.map((each) => {
+    const chip = button(
+      each.title,
+      () => {
+        if (!chosen.delete(each.id)) chosen.add(each.id);
+        draw();
+      },
+      { kind: "quiet small chip" },
+    );
+    return [each.id, chip];
+  });
+  function draw() {
+    for (const [id, chip] of chips) chip.setAttribute("aria-pressed", String(chosen.has(id)));
+    boxes.replaceChildren(...surfaces.filter((each) => chosen.has(each.id)).map(surface));
+  }
+  draw();
+  const group = { class: "chips", role: "group", "aria-label": "Surfaces" };
+  return [h("div", group, chips.map(([, chip]) => chip)), boxes];
 }
 
 function surface(each) {

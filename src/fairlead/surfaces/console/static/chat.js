@@ -14,9 +14,11 @@ const READ_OUT = 600;
 
 export class ChatView {
   #page;
+  /** Those in which a run goes on: others are read anew, as they may have grown elsewhere. */
   #threads = new Map();
   #thread = null;
   #entries = [];
+  #asked = 0;
   #list = h("ul", { class: "talks" });
   #place = h("div", { class: "thread-place" });
   #status = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
@@ -25,11 +27,7 @@ export class ChatView {
   constructor(action, page) {
     this.action = action;
     this.#page = page;
-    this.#composer = composer(action, {
-      send: () => this.send(),
-      stop: () => this.terminate(),
-      keep: () => this.#keep(),
-    });
+    this.#composer = this.#compose();
     const fresh = button("New conversation", () => this.begin(), { sign: "plus", kind: "new" });
     const side = h("aside", { class: "talks-side", "aria-label": "Conversations" }, fresh, this.#list);
     const fold = button("Conversations", () => this.element.classList.toggle("side-shown"), {
@@ -52,6 +50,26 @@ export class ChatView {
     this.#refresh();
   }
 
+  #compose() {
+    return composer(this.action, {
+      send: () => this.send(),
+      stop: () => this.terminate(),
+      keep: () => this.#keep(),
+    });
+  }
+
+  /** Take another definition of the same agent; what was said, and what was written to be said, stays. */
+  update(action) {
+    this.action = action;
+    const { element, text } = this.#composer;
+    this.#composer = this.#compose();
+    this.#composer.set(text);
+    element.replaceWith(this.#composer.element);
+    this.element.classList.toggle("alone", !action.agent.keeps);
+    for (const thread of [...this.#threads.values(), this.#thread]) thread?.update(action);
+    this.#draw();
+  }
+
   get running() {
     return this.#thread?.running ?? false;
   }
@@ -61,24 +79,34 @@ export class ChatView {
     return this.#thread && !this.#thread.blank ? this.#thread.id : "";
   }
 
+  /** Where the chat is on its action's page. */
+  get place() {
+    return this.id && this.action.agent.keeps ? `chat/${encodeURIComponent(this.id)}` : "chat";
+  }
+
   get #path() {
     return `agents/${this.action.name}`;
   }
 
   /** Show a conversation; without an id, a new one. */
   async open(id) {
-    if (this.#thread && (this.#thread.id === id || (!id && this.#thread.blank))) return;
+    const { keeps } = this.action.agent;
+    if (this.#thread && (this.#thread.id === id || (!id && (this.#thread.blank || !keeps)))) return;
     this.element.classList.remove("side-shown");
     const thread = this.#threads.get(id) ?? new Thread(this.action, id, (told) => this.#heard(thread, told));
     this.#show(thread);
     if (!id || thread.loaded) return;
+    await (thread.loading = this.#load(thread));
+    this.#draw();
+  }
+
+  async #load(thread) {
     try {
       await thread.load();
     } catch (error) {
       if (error.status === 404) toast("This conversation is not there any more.");
       thread.wrong(error);
     }
-    this.#draw();
   }
 
   /** Begin a conversation, or go on in one that has not begun. */
@@ -93,7 +121,8 @@ export class ChatView {
     this.#threads.clear();
     this.#thread = null;
     this.#list.replaceChildren();
-    if (this.element.isConnected) this.#startOver();
+    // Who looks at something else is left there.
+    if (this.element.offsetParent) this.#startOver();
     this.#refresh();
   }
 
@@ -109,15 +138,15 @@ export class ChatView {
 
   async send() {
     const thread = this.#thread;
-    if (!thread || thread.running || this.#page.broken) return;
+    // What is said stands below what was said before.
+    await thread?.loading;
+    if (!thread || thread !== this.#thread || thread.running || this.#page.broken) return;
     const given = this.#composer.read();
     if (given === null) return;
     this.#composer.set("");
     this.#keep();
-    if (thread.blank && this.action.agent.keeps) {
+    if (thread.blank && this.action.agent.keeps)
       history.replaceState(null, "", `#/${this.action.name}/chat/${encodeURIComponent(thread.id)}`);
-      this.#threads.set(thread.id, thread);
-    }
     await thread.say(given.input, given.text);
   }
 
@@ -139,13 +168,16 @@ export class ChatView {
 
   /** What a thread tells: `begun`, `heard` (the first word of a run), `asks` (with words), `over` (with words). */
   #heard(thread, { kind, words }) {
-    if (kind === "begun") this.#draw();
+    if (kind === "begun") {
+      this.#threads.set(thread.id, thread);
+      this.#draw();
+    }
     if (kind === "asks" || kind === "over") {
       if (thread === this.#thread) this.#status.textContent = words.slice(0, READ_OUT);
       if (document.hidden && kind === "asks") document.title = `? ${document.title.replace(/^\? /, "")}`;
     }
     if (kind === "over") {
-      if (thread !== this.#thread) this.#threads.delete(thread.id);
+      this.#threads.delete(thread.id);
       this.#draw();
     }
     if (kind === "heard" || kind === "over") this.#refresh();
@@ -157,10 +189,13 @@ export class ChatView {
 
   async #refresh() {
     if (!this.action.agent.keeps) return;
+    const mine = ++this.#asked;
     try {
       const { conversations } = await ask(`${this.#path}/conversations`, { headers: who() });
+      if (mine !== this.#asked) return;
       this.#entries = conversations;
     } catch (error) {
+      if (mine !== this.#asked) return;
       this.#list.replaceChildren(h("li", { class: "soft" }, error.message));
       return;
     }
@@ -323,6 +358,10 @@ class Thread {
     const follow = new ResizeObserver(() => this.bottom());
     follow.observe(this.#turns);
     follow.observe(this.#scroller);
+  }
+
+  update(action) {
+    this.#action = action;
   }
 
   /** Go to the newest, where that was in sight, or was asked for. */

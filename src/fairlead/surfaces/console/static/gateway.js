@@ -183,15 +183,19 @@ function taskList(label, empty) {
 function timeline() {
   const element = h("section", { class: "timeline", "aria-label": "Timeline", hidden: true });
   let shown = "";
+  let asked = 0;
   return {
     element,
     async set(id) {
+      const mine = ++asked;
       element.hidden = !id;
       if (!id) return;
       let task;
       try {
         ({ task } = await ask("gateway/task", { method: "POST", body: { id }, headers: who() }));
+        if (mine !== asked) return;
       } catch (error) {
+        if (mine !== asked) return;
         shown = "";
         element.replaceChildren(h("p", { class: "empty" }, error.message));
         return;
@@ -252,8 +256,11 @@ function keyDesk(refresh) {
     h("label", { class: "key-admin" }, admin, "May make and revoke keys"),
     button("Make a key", () => form.requestSubmit(), { sign: "plus", kind: "primary" }),
   );
+  let making = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (making) return;
+    making = true;
     trouble.hidden = true;
     const body = { name: name.input.value, admin: admin.checked };
     if (owner.input.value) body.owner = owner.input.value;
@@ -272,17 +279,27 @@ function keyDesk(refresh) {
       trouble.textContent = error.message;
       trouble.hidden = false;
     }
+    making = false;
     await refresh();
   });
+  /** The keys that somebody is about to revoke, also when their rows are drawn anew. */
+  const doubted = new Set();
   const revoke = (row) => {
-    const ask1 = button("Revoke", () => (sure.hidden = !(ask1.hidden = true)), {
+    const doubt = () => {
+      doubted.add(row.id);
+      sure.hidden = !(first.hidden = true);
+    };
+    const first = button("Revoke", doubt, {
       kind: "quiet small",
       data: { of: row.id },
       "aria-label": `Revoke ${row.name}`,
+      hidden: doubted.has(row.id),
     });
     const sure = button(
       "Really revoke",
-      async () => {
+      async (event) => {
+        // The second half of a double click is not an answer.
+        if (event.detail > 1) return;
         try {
           await ask("gateway/revoke", { method: "POST", body: { id: row.id }, headers: who() });
           toast(`Revoked ${row.name}`);
@@ -291,9 +308,9 @@ function keyDesk(refresh) {
         }
         await refresh();
       },
-      { kind: "danger small", hidden: true },
+      { kind: "danger small", data: { of: `really ${row.id}` }, hidden: !doubted.has(row.id) },
     );
-    return h("span", {}, ask1, sure);
+    return h("span", {}, first, sure);
   };
   const list = grid(
     "Keys",

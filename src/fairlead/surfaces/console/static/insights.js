@@ -2,8 +2,11 @@
 
 import { ask, who } from "./api.js";
 import { button, h, icon, pill } from "./dom.js";
+import { parse, stringify } from "./exact.js";
 
 const EVERY = 2000;
+/** Lines that are there without being asked for; the oldest go first. */
+const MOST = 500;
 const KINDS = { WARN: "warn", ERROR: "bad", DEBUG: "", TRACE: "", INFO: "", LOG: "" };
 const SPANS = [
   ["", "Any time"],
@@ -14,7 +17,7 @@ const SPANS = [
 
 function pretty(body) {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2);
+    return stringify(parse(body), 2);
   } catch {
     return body;
   }
@@ -105,6 +108,9 @@ function build() {
   );
   let timer = null;
   let turn = 0;
+  /** Whether lines have been asked for that the list is to end with. */
+  let asking = false;
+  let most = MOST;
 
   const question = (before = "") => {
     const given = Object.entries({ ...asked, before }).filter(([, value]) => value !== "");
@@ -148,15 +154,27 @@ function build() {
     turn += 1;
     const mine = turn;
     clearTimeout(timer);
+    asking = true;
     const answer = await told(question());
     if (mine !== turn) return;
+    asking = false;
     if (answer) {
+      most = MOST;
       list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
       if (!answer.lines.length)
         list.append(h("p", { class: "empty" }, "Nothing was found. Plugins write here with log and log_structured."));
       older.hidden = !answer.more;
     }
     wait();
+  }
+
+  /** Begin the list anew: there may be more that is new than was told. */
+  function replace(answer) {
+    turn += 1;
+    asking = false;
+    most = MOST;
+    list.replaceChildren(...answer.lines.map((line) => row(line, narrow)));
+    older.hidden = !answer.more;
   }
 
   /** Put what is new above the rest: lines that somebody has opened stay as they are. */
@@ -166,9 +184,11 @@ function build() {
     if (mine !== turn || !answer) return wait();
     const known = new Set([...list.querySelectorAll("details")].map((each) => each.dataset.id));
     const fresh = answer.lines.filter((line) => !known.has(line.id));
-    if (fresh.length) {
-      list.querySelector(".empty")?.remove();
-      list.prepend(...fresh.map((line) => row(line, narrow)));
+    if (fresh.length === answer.lines.length && fresh.length) replace(answer);
+    else list.prepend(...fresh.map((line) => row(line, narrow)));
+    while (list.childElementCount > most) {
+      list.lastChild.remove();
+      older.hidden = false;
     }
     return wait();
   }
@@ -179,10 +199,15 @@ function build() {
   }
 
   async function more() {
+    if (asking) return;
     const mine = turn;
+    asking = true;
     const answer = await told(question(list.lastElementChild?.dataset.id ?? ""));
-    if (mine !== turn || !answer) return;
+    if (mine !== turn) return;
+    asking = false;
+    if (!answer) return;
     list.append(...answer.lines.map((line) => row(line, narrow)));
+    most = Math.max(most, list.childElementCount);
     older.hidden = !answer.more;
   }
 

@@ -88,7 +88,7 @@ export function pipelinesPage(name = "") {
 
   async function all() {
     const answer = await told("pipelines");
-    if (!answer) return;
+    if (!answer || !element.isConnected) return;
     if (answer.pipelines.length === 1) location.replace(`#/-/pipelines/${encodeURIComponent(answer.pipelines[0].name)}`);
     else element.append(listed(answer.pipelines));
   }
