@@ -603,3 +603,18 @@ async def test_a_caller_who_cannot_be_told_apart_from_others_is_refused_each_tim
         await ask(app)
         refused = [await ask(app, user=object()) for _ in range(2)]
     assert [result.failure.code for result in refused] == ["INTERNAL_ERROR"] * 2
+
+
+def test_the_conversation_of_an_agent_is_described_whether_it_is_a_function_or_not(app: App) -> None:
+    app.add(Agent("plain", model=ScriptModel(["Yes."]), instructions="Answer."))
+
+    @app.agent(model=ScriptModel(["Yes."]))
+    def shaped(topic: str, length: int) -> str:
+        """Write about a topic."""
+        return topic
+
+    inputs = [
+        each.input.json_schema["properties"] for each in app.actions if each.name in ("plain", "shaped")
+    ]
+    described = [each["conversation"].get("description") for each in inputs]
+    assert described == ["The one to go on with; a new id begins one. Without it, nothing is kept."] * 2

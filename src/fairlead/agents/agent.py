@@ -32,6 +32,9 @@ ToolSource = Any
 
 CONVERSATION: Final = "conversation"
 ConversationId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=ID_PATTERN)]
+OptionalConversation = Annotated[
+    ConversationId | None, "The one to go on with; a new id begins one. Without it, nothing is kept."
+]
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 GATES: Final = ("auto", "ask", "deny")
 
@@ -215,12 +218,11 @@ class Agent:
     def _asked(self) -> Callable[..., Any]:
         """The body of an agent that is asked in words."""
 
-        async def ask(prompt: str, conversation: ConversationId | None = None, *, ctx: Context) -> Any:
+        async def ask(prompt: str, conversation: OptionalConversation = None, *, ctx: Context) -> Any:
             """Ask the agent.
 
             Args:
                 prompt: What to do, or the answer to what the agent asked.
-                conversation: The one to go on with; a new id begins one. Without it, nothing is kept.
             """
             return await _run()(self, prompt, conversation, ctx)
 
@@ -247,7 +249,7 @@ class Agent:
         named = [_keyword(each, annotations) for each in inputs.values()]
         if len(inputs) != 1 or hints.get(next(iter(inputs))) is str:
             # A lone model is the whole input, and has no room for another field.
-            annotations[CONVERSATION] = ConversationId | None
+            annotations[CONVERSATION] = OptionalConversation
             named.append(_keyword(inspect.Parameter(CONVERSATION, _KEYWORD, default=None), annotations))
         named.append(_keyword(inspect.Parameter("ctx", _KEYWORD), annotations))
         ask.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
