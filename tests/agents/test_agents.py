@@ -618,3 +618,12 @@ def test_the_conversation_of_an_agent_is_described_whether_it_is_a_function_or_n
     ]
     described = [each["conversation"].get("description") for each in inputs]
     assert described == ["The one to go on with; a new id begins one. Without it, nothing is kept."] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("tool", "tools"), ("modell", "model"), ("time_out", "timeout")]
+)
+def test_a_misspelt_option_of_an_agent_is_told_with_the_one_that_was_meant(given: str, meant: str) -> None:
+    options: dict[str, Any] = {given: 1}
+    with pytest.raises(DefinitionError, match=f"unknown option '{given}'. Did you mean '{meant}'"):
+        Agent("helper", **options)

@@ -17,6 +17,7 @@ from pydantic import Field
 from fairlead.actions import Action, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.binding import hints_of
+from fairlead.actions.definition import OPTIONS
 from fairlead.agents.conversations import ID_PATTERN, LONGEST_ID
 from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.opening import Opening
@@ -37,6 +38,8 @@ OptionalConversation = Annotated[
 ]
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 GATES: Final = ("auto", "ask", "deny")
+#: What is an agent's own, beside the options of an action.
+_OWN: Final = ("model", "instructions", "tools", "gates", "policy", "settings", "folder", "loop_tools")
 
 
 class Agent:
@@ -62,6 +65,7 @@ class Agent:
         **options: Any,
     ) -> None:
         owner = f"Agent {name!r}"
+        checks.known_keys(owner, options, (*_OWN, *OPTIONS))
         self.name = name
         self.model = model
         self.instructions = inspect.cleandoc(instructions)
