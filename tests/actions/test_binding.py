@@ -335,6 +335,27 @@ async def test_an_explicit_input_is_spread_over_several_parameters() -> None:
     assert await call(add, {"a": 1, "b": 2}, input=shape) == 3
 
 
+class Parcel:
+    weight: int
+
+
+def test_a_plain_class_is_refused_with_what_would_do_in_its_place() -> None:
+    def taking(parcel: Parcel, to: str) -> str:
+        """Send a parcel."""
+        return to
+
+    def giving() -> list[Parcel]:
+        """Give the parcels."""
+        return []
+
+    for function in (taking, giving):
+        with pytest.raises(DefinitionError) as refused:
+            App("post").action(function)
+        told = "Parcel'> has no declared shape. A dataclass, a TypedDict or a pydantic model has one."
+        assert told in str(refused.value)
+        assert "arbitrary_types_allowed" not in str(refused.value)
+
+
 def test_an_explicit_model_for_several_parameters_is_refused() -> None:
     async def add(a: int, b: int) -> int:
         return a + b

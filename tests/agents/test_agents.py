@@ -603,3 +603,27 @@ async def test_a_caller_who_cannot_be_told_apart_from_others_is_refused_each_tim
         await ask(app)
         refused = [await ask(app, user=object()) for _ in range(2)]
     assert [result.failure.code for result in refused] == ["INTERNAL_ERROR"] * 2
+
+
+def test_the_conversation_of_an_agent_is_described_whether_it_is_a_function_or_not(app: App) -> None:
+    app.add(Agent("plain", model=ScriptModel(["Yes."]), instructions="Answer."))
+
+    @app.agent(model=ScriptModel(["Yes."]))
+    def shaped(topic: str, length: int) -> str:
+        """Write about a topic."""
+        return topic
+
+    inputs = [
+        each.input.json_schema["properties"] for each in app.actions if each.name in ("plain", "shaped")
+    ]
+    described = [each["conversation"].get("description") for each in inputs]
+    assert described == ["The one to go on with; a new id begins one. Without it, nothing is kept."] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("tool", "tools"), ("modell", "model"), ("time_out", "timeout")]
+)
+def test_a_misspelt_option_of_an_agent_is_told_with_the_one_that_was_meant(given: str, meant: str) -> None:
+    options: dict[str, Any] = {given: 1}
+    with pytest.raises(DefinitionError, match=f"unknown option '{given}'. Did you mean '{meant}'"):
+        Agent("helper", **options)

@@ -533,6 +533,25 @@ def test_the_command_line_makes_lists_and_revokes_keys_of_the_store(cli: Run, tm
     assert not (tmp_path / "fairlead-keys.json").exists()
 
 
+def test_a_new_key_is_told_with_the_agents_that_it_will_not_find(cli: Run) -> None:
+    def warnings(*argv: str) -> list[str]:
+        return [each for each in cli("keys", "new", "ci", *argv)[2].splitlines() if "warning:" in each]
+
+    [shut] = warnings("--owner", "ann", "--agents", "echo")
+    assert "Keys of 'ann' do not find echo" in shut
+    assert 'PATCH /api/v1/agents/echo with {"visibility": "unlisted"}' in shut
+    assert "echo" in warnings("--owner", "ann", "--json")[0]
+    [unknown] = warnings("--agents", "echo,ecko")
+    assert "There is no agent 'ecko' yet. Did you mean 'echo'?" in unknown
+    assert warnings() == warnings("--agents", "echo") == []
+
+    app: App = cli.app  # type: ignore[attr-defined]
+    headers = {"Authorization": f"Bearer {cli('keys', 'new', 'own')[1].strip()}"}
+    with serving(app.http()) as url:
+        httpx.patch(f"{url}/api/v1/agents/echo", json={"visibility": "unlisted"}, headers=headers)
+    assert warnings("--owner", "ann", "--agents", "echo") == []
+
+
 def test_a_key_file_that_is_named_is_still_used(cli: Run, tmp_path: Path) -> None:
     file = tmp_path / "k.json"
     for argv, env in ((("--file", str(file)), {}), ((), {"FAIRLEAD_KEYS": str(file)})):

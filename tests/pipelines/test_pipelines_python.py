@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from fairlead import App, Failure
@@ -11,6 +12,7 @@ from fairlead.agents.models.script import ScriptModel
 from fairlead.agents.models.script import call as tool_call
 from fairlead.pipelines import CheckError, F, Pipeline, add_pipeline, call, call_sync, check, run
 from fairlead.pipelines import building as p
+from fairlead.surfaces.client import Client
 
 DOUBLE = "let main : !int -> !int = plumb(i, o) { i ; map(value * 2) ; o }"
 
@@ -134,6 +136,26 @@ async def test_a_pipeline_over_records_takes_their_fields_as_its_own() -> None:
     app.catalogue.add(graph.action("measure"))
     assert (await app.invoke("measure", {"text": "abc"})).data == {"n": 3}
     assert (await app.client().measure(text="abc")) == {"n": 3}
+
+
+async def test_a_message_that_a_pipeline_lets_go_is_not_sent_again(tmp_path: Path) -> None:
+    app, asked = App("shop"), []
+
+    @app.action
+    def price(item: str) -> float:
+        """Tell what an item costs."""
+        asked.append(item)
+        return 5.0
+
+    costly = tmp_path / "costly.plumb"
+    costly.write_text(
+        "let main : !{ item: string } -> !number = plumb(i, o) { i ; action price ; filter(value > 9) ; o }"
+    )
+    add_pipeline(app, costly)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app.http())) as http:
+        reply = await Client(url="http://shop", http=http).invoke("costly", {"item": "pen"}, raw=True)
+    assert reply.failure is not None
+    assert (reply.failure.retryable, asked) == (False, ["pen"])
 
 
 def test_a_pipeline_that_does_not_check_shows_when_the_app_is_made(tmp_path: Path) -> None:

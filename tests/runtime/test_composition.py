@@ -197,6 +197,26 @@ def test_invoke_sync_serves_many_threads() -> None:
     assert sorted(answers) == list(range(10))
 
 
+async def test_actions_that_call_each_other_in_a_circle_fail_and_end() -> None:
+    app = App("x")
+
+    @app.action
+    async def there(ctx: Context, left: int) -> int:
+        """Go there."""
+        return 0 if left == 0 else await ctx.invoke("back", {"left": left - 1})
+
+    @app.action
+    def back(ctx: Context, left: int) -> int:
+        """Come back."""
+        return ctx.invoke_sync("there", {"left": left})  # type: ignore[no-any-return]
+
+    assert (await app.invoke("there", {"left": 40})).data == 0
+    endless = (await app.invoke("there", {"left": -1})).failure
+    assert endless is not None
+    assert "100 deep" in endless.message
+    assert (await app.invoke("there", {"left": 40})).data == 0
+
+
 async def test_invoke_sync_is_refused_where_a_loop_runs() -> None:
     app = App("x")
     app.add(lambda: 1, name="act", description="Act.")

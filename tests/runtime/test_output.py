@@ -313,6 +313,30 @@ async def test_a_text_that_utf8_cannot_carry_is_no_output(hint: Any, value: Any,
     assert loads(dumps(result.to_dict()))["ok"] is False
 
 
+class Loose(BaseModel):
+    data: dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "place"),
+    [
+        (Any, {"a": {"b": {1}}}, "a.b"),
+        (dict[str, Any], {"a": {"b": {1}}}, "a.b"),
+        (dict[str, Any], {"a": {1}}, "a"),
+        (list[dict[str, Any]], [{}, {"a": {1}}], "[1].a"),
+        (Loose, {"data": {"a": [{1}]}}, "data.a[0]"),
+    ],
+)
+async def test_what_has_no_json_form_is_told_with_its_place_in_the_whole_output(
+    hint: Any, value: Any, place: str
+) -> None:
+    told = (await give(value, output=hint)).failure
+    assert told is not None
+    assert (
+        told.message == f"Action returned a value that is not JSON: {place}: the type 'set' has no JSON form"
+    )
+
+
 @pytest.mark.parametrize("hint", [str, Listed, Named, dict[str, int]])
 async def test_texts_beyond_ascii_and_long_ones_are_output(hint: Any) -> None:
     text = "caf\u00e9 \U0001f600" * 10_000

@@ -131,6 +131,20 @@ async def test_two_services_of_one_name_are_refused() -> None:
             yield 1
 
 
+def test_a_service_that_is_returned_and_not_yielded_is_refused_with_the_way_out() -> None:
+    app = App("x")
+
+    def database() -> dict[str, int]:
+        return {}
+
+    async def queue() -> list[int]:
+        return []
+
+    for function in (database, queue):
+        with pytest.raises(DefinitionError, match="Yield the service instead of returning it"):
+            app.service(function)
+
+
 async def test_a_service_added_later_starts_alone() -> None:
     house = House()
     await house.app.invoke("look")

@@ -17,8 +17,10 @@ import msgspec
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, RootModel, computed_field
 
+from fairlead import App
 from fairlead.failures import Issue
 from fairlead.schema import Invalid, Schema, schema_of
+from fairlead.testing import expect_error
 
 
 def issues(schema: Schema, value: Any) -> list[Issue]:
@@ -67,6 +69,18 @@ class Holder:
     attrs: Attrs
     when: datetime | None = None
     tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Circle:
+    radius: float
+    name: str = ""
+
+
+class Square(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    side: float
+    name: str = ""
 
 
 class Cat(BaseModel):
@@ -317,6 +331,27 @@ def test_a_failed_union_lists_its_alternatives() -> None:
     (found,) = issues(schema_of(int | list[str] | None), {})
 
     assert (found.expected, found.received) == ("integer or array of strings", "object")
+
+
+async def test_of_several_objects_a_failed_union_says_what_is_wrong_with_the_one_that_was_meant() -> None:
+    app = App("shapes")
+
+    @app.action
+    def area(shape: Circle | Square) -> float:
+        """Tell the area of a shape."""
+        return 0.0
+
+    async def told(shape: Any) -> list[tuple[str, str]]:
+        failure = expect_error(await app.invoke("area", {"shape": shape}), "VALIDATION_ERROR")
+        return [(".".join(map(str, each.path)), each.message) for each in failure.issues]
+
+    assert await told({"radius": "far"}) == [("shape.radius", "Expected number, found string.")]
+    assert await told({"side": []}) == [("shape.side", "Expected number, found array.")]
+    either = "Expected object with radius or object with side."
+    for neither in ({"radius": 1, "side": 1}, {}, {"edge": 1}, 5):
+        assert await told(neither) == [("shape", f"None of the allowed shapes fits. {either}")]
+    failure = expect_error(await app.invoke("area", {}), "VALIDATION_ERROR")
+    assert failure.expected == "object with radius or object with side"
 
 
 def test_circular_and_very_deep_values_give_an_issue() -> None:

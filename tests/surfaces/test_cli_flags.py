@@ -356,3 +356,11 @@ def test_each_flag_of_a_tuple_is_read_by_the_type_of_its_own_item(
         return pair
 
     assert cli(app_of(echo), "echo", *argv).json["data"] == pair
+
+
+def test_help_tells_the_objects_of_a_union_apart_by_what_they_need(cli: Cli) -> None:
+    async def plant(what: Address | Tree) -> None: ...
+
+    told = " ".join(cli(app_of(plant), "echo", "--help").out.split())
+    assert "A JSON object with city or a JSON object with value." in told
+    assert "a JSON object with city or" in cli(app_of(plant), "echo", "--what", "3").err

@@ -491,6 +491,7 @@ def test_a_crash_shows_no_traceback_and_says_how_to_see_it(cli: Cli) -> None:
         (ConfigError("no key"), "config_error"),
         (Failure(Kind.misconfigured, "no package"), "config_error"),
         (MaxTokens("too long"), "max_tokens"),
+        (Failure(Kind.exhausted, "The well is dry."), "budget_exceeded"),
     ],
 )
 def test_what_is_set_up_wrongly_or_used_up_is_told_by_its_own_code_and_not_as_a_crash(

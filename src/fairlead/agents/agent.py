@@ -17,6 +17,7 @@ from pydantic import Field
 from fairlead.actions import Action, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.binding import hints_of
+from fairlead.actions.definition import OPTIONS
 from fairlead.agents.conversations import ID_PATTERN, LONGEST_ID
 from fairlead.agents.loop.brief import Brief
 from fairlead.agents.loop.opening import Opening
@@ -32,8 +33,13 @@ ToolSource = Any
 
 CONVERSATION: Final = "conversation"
 ConversationId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=ID_PATTERN)]
+OptionalConversation = Annotated[
+    ConversationId | None, "The one to go on with; a new id begins one. Without it, nothing is kept."
+]
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 GATES: Final = ("auto", "ask", "deny")
+#: What is an agent's own, beside the options of an action.
+_OWN: Final = ("model", "instructions", "tools", "gates", "policy", "settings", "folder", "loop_tools")
 
 
 class Agent:
@@ -59,6 +65,7 @@ class Agent:
         **options: Any,
     ) -> None:
         owner = f"Agent {name!r}"
+        checks.known_keys(owner, options, (*_OWN, *OPTIONS))
         self.name = name
         self.model = model
         self.instructions = inspect.cleandoc(instructions)
@@ -215,12 +222,11 @@ class Agent:
     def _asked(self) -> Callable[..., Any]:
         """The body of an agent that is asked in words."""
 
-        async def ask(prompt: str, conversation: ConversationId | None = None, *, ctx: Context) -> Any:
+        async def ask(prompt: str, conversation: OptionalConversation = None, *, ctx: Context) -> Any:
             """Ask the agent.
 
             Args:
                 prompt: What to do, or the answer to what the agent asked.
-                conversation: The one to go on with; a new id begins one. Without it, nothing is kept.
             """
             return await _run()(self, prompt, conversation, ctx)
 
@@ -247,7 +253,7 @@ class Agent:
         named = [_keyword(each, annotations) for each in inputs.values()]
         if len(inputs) != 1 or hints.get(next(iter(inputs))) is str:
             # A lone model is the whole input, and has no room for another field.
-            annotations[CONVERSATION] = ConversationId | None
+            annotations[CONVERSATION] = OptionalConversation
             named.append(_keyword(inspect.Parameter(CONVERSATION, _KEYWORD, default=None), annotations))
         named.append(_keyword(inspect.Parameter("ctx", _KEYWORD), annotations))
         ask.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fairlead.gateway.agents import SQL, own_agents
 from fairlead.gateway.audit import MOST_LISTED, Audit
-from fairlead.gateway.keys import ADMIN, MOST_PER_MINUTE, Keys
+from fairlead.gateway.keys import ADMIN, MOST_PER_MINUTE, ApiKey, Keys
 from fairlead.store import Store, open_store
 from fairlead.surfaces.cli.command import Command, Options
-from fairlead.surfaces.cli.console import harmless_line
-from fairlead.surfaces.cli.hints import wrong_option
+from fairlead.surfaces.cli.console import YELLOW, harmless_line
+from fairlead.surfaces.cli.hints import near_miss, wrong_option
 from fairlead.surfaces.cli.render import table
 from fairlead.surfaces.cli.spans import DATA_ROW, choose_store, span, whole
 
@@ -36,11 +38,14 @@ def new_key(program: Program, options: Options, name: str, expires: float | None
             owner=given.get("--owner") or given.get("--user") or OWNER,
             per_minute=None if minute is None else whole("--per-minute", minute, 1, MOST_PER_MINUTE),
             expires=expires,
-            agents=None if agents is None else _known_agents(program, agents),
+            agents=None if agents is None else [each for each in agents.replace(",", " ").split() if each],
             permissions=permissions,
             of_agent="--of-agent" in options.on,
         )
+        unreached = list(_unreached(program, store, key))
     told = key.to_dict(time.time())
+    for each in unreached:
+        program.console.say(f"{program.console.err('warning:', YELLOW)} {harmless_line(each)}")
     if "--json" in options.on:
         return program.write_json({"key": token, **told})
     program.console.write(f"{token}\n")
@@ -87,8 +92,30 @@ def has_agents(program: Program) -> bool:
     return app is not None and any("agent" in action.metadata for action in app.catalogue)
 
 
-def _known_agents(program: Program, given: str) -> list[str]:
-    return [each for each in given.replace(",", " ").split() if each]
+def _unreached(program: Program, store: Store, key: ApiKey) -> Iterator[str]:
+    """Which agents that the key is for it does not find as things are. Callers are told of none of them why."""
+    app = program.find_app(whole=False)
+    own = [] if app is None else own_agents(app)
+    named = own if key.agents is None else key.agents
+    rows = store.read_now(lambda tx: {id: tx.one(SQL.agent_by_id, id=id) for id in named})
+    private = []
+    for id, row in rows.items():
+        # A row without an instance is of an agent of the app's own.
+        if row is None or (row[6] is None) != (id in own):
+            owner, visibility = OWNER, "private"
+            if id not in own:
+                yield f"There is no agent {id!r} yet.{near_miss(id, own)}"
+                continue
+        else:
+            owner, visibility = row[1:3]
+        if visibility == "private" and owner != key.owner:
+            private.append(id)
+    if private:
+        yield (
+            f"Keys of {key.owner!r} do not find {', '.join(private)}: private agents are for their owner alone, "
+            f"which is {OWNER!r} for the app's own. A key of the owner opens one to others by "
+            f'PATCH /api/v1/agents/{private[0]} with {{"visibility": "unlisted"}}.'
+        )
 
 
 def _row(key: dict[str, Any]) -> dict[str, Any]:

@@ -327,8 +327,11 @@ async def call(process: Process, value: Any, host: Host | None = None) -> Any:
         try:
             return await run.recv()
         except Ended:
+            # Trying again would ask every model of it once more.
             raise PipelineError(
-                f"The pipeline {process.name!r} ended without a result.", details={"source": process.name}
+                f"The pipeline {process.name!r} ended without a result.",
+                details={"source": process.name},
+                retryable=False,
             ) from None
 
 

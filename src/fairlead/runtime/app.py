@@ -31,6 +31,7 @@ from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.plan import Middleware
 from fairlead.runtime.result import Result
 from fairlead.runtime.runtime import NOTHING, Runtime
+from fairlead.runtime.services import is_opener
 
 if TYPE_CHECKING:
     from fairlead.agents.agent import Agent
@@ -251,7 +252,13 @@ class App(Runtime):
 
     def service(self, function: F) -> F:
         """Make a generator function a service: what it yields is `ctx.services.<name>` until the app stops."""
-        self._lifespan.add(function.__name__, function)
+        name = function.__name__
+        if not is_opener(function):
+            raise DefinitionError(
+                f"Service {name!r} is no generator function. Yield the service instead of returning it; "
+                f"one that needs no opening is given as App(services={{{name!r}: ...}})."
+            )
+        self._lifespan.add(name, function)
         return function
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextvars import ContextVar
 from math import isfinite
 from threading import get_ident
 from types import MappingProxyType
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: The newest log entries an envelope carries; a stream carries them all.
 MAX_LOGS = 10_000
+#: How deep actions may call each other.
+MOST_DEEP = 100
+_DEPTH: ContextVar[int] = ContextVar("fairlead_depth", default=0)
 #: Old ones go in batches.
 _MOST_NOTES = 2 * MAX_LOGS
 _INT64 = 2**63
@@ -172,7 +176,18 @@ class Context(Injected):
         """Call another action with this call's identity and services; gives its data or raises its failure."""
         inherited = {"user": self.user, "auth": self.auth, "env": self.env, "services": self.services}
         inherited |= {"metadata": self.metadata, "surface": "unknown", "signal": self.signal}
-        result = await self._runtime.invoke(action, *input, **(inherited | options))
+        # Each call is a task of its own, so that no stack of Python's ends one that goes round in a circle.
+        depth = _DEPTH.get()
+        if depth >= MOST_DEEP:
+            raise Failure(
+                Kind.internal,
+                f"Actions call each other more than {MOST_DEEP} deep: do they go round in a circle?",
+            )
+        _DEPTH.set(depth + 1)
+        try:
+            result = await self._runtime.invoke(action, *input, **(inherited | options))
+        finally:
+            _DEPTH.set(depth)
         return result.unwrap()
 
     def invoke_sync(self, action: str | Action[..., Any], *input: Any, **options: Any) -> Any:

@@ -17,6 +17,7 @@ from fairlead.runtime.limits import Gate, succeeded
 from fairlead.runtime.permissions import PermissionChecker
 from fairlead.runtime.workers import Workers
 from fairlead.schema import Invalid, NotJsonable, Schema, schema_of
+from fairlead.schema.jsonable import located
 
 
 class Call(NamedTuple):
@@ -269,7 +270,8 @@ def dumped(schema: Schema, value: Any) -> Any:
         return schema.dump(checked)
     except Exception as exc:  # whatever a serializer of the developer's types raises
         # Ours stands behind words about the function that it was raised in.
-        why = exc.__cause__ if isinstance(exc.__cause__, NotJsonable) else exc
+        cause = exc.__cause__ if isinstance(exc.__cause__, NotJsonable) else exc
+        why = located(cause, checked) if isinstance(cause, NotJsonable) else cause
         raise Failure(
             Kind.unserializable, f"Action returned a value that is not JSON: {why}", cause=exc
         ) from exc

@@ -36,7 +36,7 @@ class Lifespan:
     def add(self, name: str, service: Any) -> None:
         if name in self.values or name in self._openers:
             raise DefinitionError(f"Duplicate service name {name!r}.")
-        if inspect.isasyncgenfunction(service) or inspect.isgeneratorfunction(service):
+        if is_opener(service):
             self._openers[name] = service
             self.waiting = True
         else:
@@ -96,6 +96,10 @@ class Lifespan:
         for name in self._openers:
             dict.pop(self.values, name, None)
         await stack.aclose()
+
+
+def is_opener(service: Any) -> bool:
+    return inspect.isasyncgenfunction(service) or inspect.isgeneratorfunction(service)
 
 
 async def _enter(stack: AsyncExitStack, opener: Callable[[], Any]) -> Any:

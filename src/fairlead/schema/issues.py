@@ -17,7 +17,7 @@ from fairlead.failures.redaction import DEFAULT
 from fairlead.schema.jsonable import LONE_SURROGATE, NotJsonable
 from fairlead.schema.locations import Map, Place, branches
 from fairlead.schema.strictness import Core
-from fairlead.schema.wording import counted, either, json_type, one_of, unexpected
+from fairlead.schema.wording import counted, either, json_type, listed, one_of, unexpected
 
 _MOST = 100
 # Every error is spelled out before the first can be read, which takes long where a union of many is wrong often.
@@ -159,7 +159,10 @@ class _Reader:
         tag = self._tag(meant, union.path)
         if tag is not None:
             return [tag]
-        expected = either(self.describe(branch) for branch in branches(union.node))
+        fitting = [found for found in meant if not _has_other_keys(found, union.path)]
+        if len(fitting) == 1:
+            return self._resolve(fitting[0], depth + 1)
+        expected = self._alternatives(union.node)
         at_union = next((each for each in errors if each.place.path == union.path), None)
         received = json_type(at_union.given) if at_union else None
         message = f"None of the allowed shapes fits. Expected {expected}."
@@ -198,7 +201,7 @@ class _Reader:
             return either([self.describe(here), "null"])
         kind = here["type"]
         if kind == "union":
-            return either(self.describe(branch) for branch in branches(here))
+            return self._alternatives(here)
         if kind == "tagged-union":
             return "object"
         if kind == "literal":
@@ -212,6 +215,17 @@ class _Reader:
             items = self._map.peel(here.get("items_schema", {"type": "any"}))
             return "array" if items["type"] == "any" else f"array of {_plural(_NODE_WORDS[items['type']])}"
         return _NODE_WORDS.get(kind, "value of the declared kind")
+
+    def _alternatives(self, union: Core) -> str:
+        """What each branch expects. Several objects are told apart by the keys that they need."""
+        told = [(branch, self.describe(branch)) for branch in branches(union)]
+        several = [words for _, words in told].count("object") > 1
+        return either(
+            f"{words} with {listed(keys)}"
+            if several and words == "object" and (keys := self._map.needed(branch))
+            else words
+            for branch, words in told
+        )
 
     def _locate(self, error: Any) -> _Located:
         place = self._map.find(error["loc"])
@@ -369,6 +383,13 @@ def _is_other_type(errors: list[_Located], path: tuple[str | int, ...]) -> bool:
 
 def _has_other_tag(errors: list[_Located], path: tuple[str | int, ...]) -> bool:
     return any(len(each.place.path) == len(path) + 1 and each.issue.code == "literal" for each in errors)
+
+
+def _has_other_keys(errors: list[_Located], path: tuple[str | int, ...]) -> bool:
+    return any(
+        len(each.place.path) == len(path) + 1 and each.issue.code in ("missing", "unexpected")
+        for each in errors
+    )
 
 
 def _has_nullable(node: Core) -> bool:

@@ -37,6 +37,19 @@ def jsonable(value: Any) -> Any:
     return _convert(value, set())
 
 
+def located(error: NotJsonable, value: Any) -> NotJsonable:
+    """The error with its place in the whole value. A serializer of pydantic's is given a part, and not told which."""
+    try:
+        # A model's own serializer takes more than we do, such as sets.
+        jsonable(vars(value) if hasattr(type(value), "__pydantic_serializer__") else value)
+    except NotJsonable as found:
+        if found.reason == error.reason and found.path[len(found.path) - len(error.path) :] == error.path:
+            return found
+    except Exception:  # whatever the author's own types raise
+        return error
+    return error
+
+
 def _convert(value: Any, open_ids: set[int]) -> Any:
     kind = type(value)
     if kind is str:

@@ -84,10 +84,22 @@ class Map:
             return []
         return [outer for name, field in _named(here) if (outer := _outer_name(name, field)) is not None]
 
+    def needed(self, node: Core) -> list[str]:
+        """The keys that an object shape cannot do without."""
+        here = self.peel(node)
+        if here["type"] not in _FIELDS:
+            return []
+        needed = [(name, field) for name, field in _named(here) if not _may_be_left_out(field)]
+        return [outer for name, field in needed if (outer := _outer_name(name, field)) is not None]
+
 
 def _named(node: Core) -> list[tuple[str, Mapping[str, Any]]]:
     fields = node["fields"]
     return list(fields.items()) if isinstance(fields, dict) else [(field["name"], field) for field in fields]
+
+
+def _may_be_left_out(field: Mapping[str, Any]) -> bool:
+    return field["schema"]["type"] == "default" or not field.get("required", True)
 
 
 def _outer_name(name: str, field: Mapping[str, Any]) -> str | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fairlead.failures import Issue
 from fairlead.schema.compiled import Mode, Schema
 from fairlead.schema.jsonable import jsonable
+
+#: Pydantic's words for a type that it does not know; its way out is a setting of models.
+_UNKNOWN: Final = re.compile(r"Unable to generate pydantic-core schema for (.+?)\. Set ")
 
 
 class Typed:
@@ -140,6 +144,11 @@ def core_of(hint: Any, module: str | None = None) -> Any:
         ) from error
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         why = str(error.message).split("\n")[0]
+        unknown = _UNKNOWN.match(why)
+        if unknown is not None:
+            raise TypeError(
+                f"{unknown[1]} has no declared shape. A dataclass, a TypedDict or a pydantic model has one."
+            ) from error
         raise TypeError(f"{name} cannot be used as a shape: {why}") from error
 
 

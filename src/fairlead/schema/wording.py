@@ -34,7 +34,7 @@ def one_of(values: Iterable[Any]) -> str:
     spelled = [dumps(value, default=str) for value in values]
     if len(spelled) == 1:
         return spelled[0]
-    return "one of " + _listed(spelled)
+    return "one of " + listed(spelled)
 
 
 def counted(words: str, number: int, unit: str) -> str:
@@ -53,7 +53,7 @@ def unexpected(key: Any, allowed: Sequence[str]) -> str:
         return "This key is not declared; no keys are allowed here."
     near = near_miss(str(key), allowed)
     hint = f"; did you mean {near!r}?" if near else "."
-    return f"This key is not declared{hint} Allowed keys: {_listed(allowed)}."
+    return f"This key is not declared{hint} Allowed keys: {listed(allowed)}."
 
 
 def near_miss(word: str, known: Iterable[str]) -> str | None:
@@ -65,6 +65,7 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
     return by_fold[found[0]] if found else None
 
 
-def _listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
+    """`a, b and 3 more`, where there are many."""
     shown = ", ".join(words[:_SHOWN])
     return shown if len(words) <= _SHOWN else f"{shown} and {len(words) - _SHOWN} more"

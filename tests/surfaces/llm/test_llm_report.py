@@ -134,6 +134,14 @@ def test_the_command_prints_ai_sdk_tools_without_what_is_no_data(cli: Cli) -> No
     assert list(ran.json["lend"]) == ["description", "inputSchema", "metadata"]
 
 
+def test_a_format_that_is_given_as_a_name_is_told_where_it_goes(cli: Cli) -> None:
+    for format in ("openai", "ai-sdk"):
+        ran = cli(app, "tools", format)
+        assert ran.code == 2
+        assert f"A format is given as --format {format}." in ran.err
+    assert "--format" not in cli(app, "tools", "lemd").err
+
+
 def test_the_command_takes_names_strictness_and_trimming(cli: Cli) -> None:
     ran = cli(app, "tools", "lend", "--no-strict")
     assert [tool["function"]["name"] for tool in ran.json] == ["lend"]

@@ -157,6 +157,11 @@ def test_a_file_that_a_secret_is_in_is_its_owners_alone(
     ("arguments", "place"),
     [
         (["ad"], "argument 1"),
+        (
+            ["remov", "one"],
+            "argument 1: expected one of install, add, list, tools, test, remove. Did you mean 'remove'?",
+        ),
+        (["ad", "one", "--url", "https://x.test"], "Did you mean 'add'?"),
         (["add"], "argument 2"),
         (["add", "one"], "--url"),
         (["add", "one", "--url", "http://x.test", "--", "y"], "--url"),

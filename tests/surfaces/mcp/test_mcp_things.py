@@ -304,6 +304,16 @@ async def test_clients_hear_of_new_resources_and_prompts(talk: Connect) -> None:
     assert [each["name"] for each in (await client.ask("prompts/list"))["prompts"]] == ["ask"]
 
 
+def test_a_resource_without_a_uri_is_refused_where_it_is_defined() -> None:
+    server = App("tides").mcp()
+    with pytest.raises(DefinitionError, match=r"Resource 'table' has no URI: write @server.resource\("):
+
+        @server.resource  # type: ignore[arg-type]
+        def table() -> str:
+            """The table."""
+            return ""
+
+
 @pytest.mark.parametrize("uri", ["no-scheme", "x://{", "x://{a b}", "x://{id}", "x://{other}/{other}", 7, ""])
 def test_a_resource_that_cannot_be_is_refused_where_it_is_defined(uri: Any) -> None:
     server: Server = App("t").mcp()

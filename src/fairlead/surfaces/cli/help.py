@@ -164,7 +164,7 @@ def _about(field: Field) -> Iterator[str]:
     if field.shape.kind == "object":
         yield "A JSON object, or its members by their flags."
     if field.shape.kind == "union":
-        words = " or ".join(field.shape.words())
+        words = harmless(" or ".join(field.shape.words()))
         yield f"{words[:1].upper()}{words[1:]}."
     yield from _limits(schema)
     if field.required:

@@ -78,11 +78,20 @@ class Shape:
         if self.kind == "choice":
             yield from (label(choice) for choice in self.choices)
         elif self.kind == "union":
-            yield from dict.fromkeys(word for branch in self.branches for word in branch.words())
+            several = [branch.kind for branch in self.branches].count("object") > 1
+            words = (word for branch in self.branches for word in branch._words(several))
+            yield from dict.fromkeys(words)
         else:
             yield _WORDS[self.kind]
         if self.nullable:
             yield "null"
+
+    def _words(self, among_objects: bool) -> Iterator[str]:
+        needed = self.schema.get("required") if self.kind == "object" and among_objects else None
+        if needed:
+            yield f"{_WORDS['object']} with {', '.join(needed)}"
+        else:
+            yield from self.words()
 
     def _shape(self, schema: Any) -> Shape:
         return Shape(schema, self._definitions)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.failures import PIVOT, Kind
 from fairlead.failures import action as wire
+from fairlead.failures.runtime import BudgetExceeded
 from fairlead.surfaces.cli.console import DIM, RED, Console, harmless, harmless_line
 
 Label = Callable[[Iterable[str | int]], str]
@@ -98,7 +99,10 @@ def _code(error: Mapping[str, Any]) -> str:
     failure = wire.parse(error)
     if failure.kind == Kind.internal:
         return code
-    return failure.code if failure.code != code else PIVOT[failure.kind].runtime
+    if failure.code != code:
+        return failure.code
+    # The runtime's word for what is used up is that of a model's reply, which not every one of them is.
+    return BudgetExceeded.code if failure.kind == Kind.exhausted else PIVOT[failure.kind].runtime
 
 
 def _kind(error: Mapping[str, Any]) -> str | None:

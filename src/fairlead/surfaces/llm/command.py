@@ -40,7 +40,9 @@ def _made(program: Program, options: Options) -> Any:
             program.the_app(), format, strict="--no-strict" not in options.on, trim=trim, only=names or None
         )
     except DefinitionError as exc:
-        raise wrong_option("NAME", str(exc).removeprefix("Tools: ")) from exc
+        meant = next((each for each in options.words if each in FORMATS), None)
+        hint = f" A format is given as --format {meant}." if meant else ""
+        raise wrong_option("NAME", str(exc).removeprefix("Tools: ") + hint) from exc
 
 
 def _trim(options: Options) -> int | None:

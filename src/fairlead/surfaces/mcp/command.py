@@ -33,11 +33,10 @@ def _mcp(program: Program, arguments: list[str]) -> int:
 
     if arguments and arguments[0] in VERBS:
         return servers(program, arguments[0], arguments[1:])
+    # Before the rest is read, all of which may be right behind the right verb.
+    _check_verb(arguments[0] if arguments and not arguments[0].startswith("-") else None)
     options = Options(arguments, _SWITCHES, _VALUED, words=1)
-    if options.words and options.words[0] != "install":
-        verbs = ("install", *VERBS)
-        hint = near_miss(options.words[0], verbs)
-        raise wrong_option("argument 1", f"expected one of {', '.join(verbs)}.{hint}")
+    _check_verb(options.words[0] if options.words else None)
     form = "mcp install" if options.words else "mcp --stdio" if "--stdio" in options.on else "mcp"
     for flag in [*options.on, *options.values]:
         if flag not in _FORMS[form] and flag not in _INCLUDES:
@@ -49,6 +48,14 @@ def _mcp(program: Program, arguments: list[str]) -> int:
     from fairlead.surfaces.mcp.manifest import mcp_manifest
 
     return program.write_json(mcp_manifest(program.the_app(), _exposure(options)))
+
+
+def _check_verb(word: str | None) -> None:
+    from fairlead.surfaces.mcp.servers import VERBS
+
+    verbs = ("install", *VERBS)
+    if word is not None and word != "install":
+        raise wrong_option("argument 1", f"expected one of {', '.join(verbs)}.{near_miss(word, verbs)}")
 
 
 def _exposure(options: Options) -> Exposure:

@@ -194,6 +194,12 @@ class Server:
         """Offer what a function gives under a URI; one with `{variables}` is a template."""
         from fairlead.surfaces.mcp.resources import Resource
 
+        if callable(uri):
+            raise DefinitionError(
+                f"Resource {getattr(uri, '__name__', uri)!r} has no URI: "
+                "write @server.resource('scheme://path') above its function."
+            )
+
         def add(function: F) -> F:
             resource = Resource(uri, function, name, title, mime_type, **options)
             if uri in self.own_resources:
