@@ -54,8 +54,8 @@ def pause_backends(fleet: Fleet, chance: random.Random) -> Iterator[str]:
 
 def pause_nats(fleet: Fleet, chance: random.Random) -> Iterator[str]:
     assert fleet.nats is not None
-    assert fleet.nats.process is not None
-    yield from _paused([fleet.nats.process.pid], "NATS")
+    process = fleet.nats.process  # none where it was killed just now
+    yield from _paused([] if process is None else [process.pid], "NATS")
 
 
 def cut_worker(fleet: Fleet, chance: random.Random) -> Iterator[str]:
@@ -105,7 +105,8 @@ def kill_nats(fleet: Fleet, chance: random.Random) -> Iterator[str]:
     assert nats is not None
     nats.kill()
     yield "NATS is killed"
-    fleet.network.places["nats"].do(nats.start)
+    if nats.process is None:  # it may have been killed twice
+        fleet.network.places["nats"].do(nats.start)
 
 
 def move_clocks(fleet: Fleet, chance: random.Random) -> Iterator[str]:

@@ -134,7 +134,7 @@ async def scenario(fleet: Fleet, app: App, rounds: int, seed: str, key: str) -> 
             load.stop()
             stuck = playing.exception()
             await asyncio.wait((working,), timeout=1 if stuck else PATIENCE)
-            words = "" if stuck is None else f"{stuck}; "
+            words = "" if stuck is None else f"{stuck!r}; "
             hold(
                 working.done(), f"{words}clients still wait: {load.waiting()}, for {await _open(tasks, app)}"
             )
