@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from fairlead import App
+from fairlead.store import Statement
 from gateway.site_under_test import OWNER, PATIENCE, add_key
 from servers import until
 from warm import Warm
@@ -27,6 +28,10 @@ from warm_child import Child
 #: one message of each conversation, are held meanwhile.
 TASKS, TALKS, TURNS = 6, 2, 3
 AGENT = "/api/v1/agents/echo"
+_DELIVERIES = Statement.of(
+    "SELECT task, number, status, attempts, error, due, waiting, holder, lease FROM webhook_deliveries "
+    "WHERE task = :task"
+)
 
 
 class Fleet:
@@ -280,6 +285,15 @@ def _completed(ids: Iterable[str]) -> set[tuple[str, str]]:
     return {(id, "completed") for id in ids}
 
 
+def _deliveries(store_url: str, missing: set[tuple[str, str]]) -> list[Any]:
+    """What is known of deliveries that did not come."""
+    app = App("fleet", store=store_url)
+    now = app.wall()
+    rows = app.store.read_now(lambda tx: [row for id, _ in missing for row in tx.all(_DELIVERIES, task=id)])
+    app.store.close()
+    return [(now, missing), *rows]
+
+
 def _offsets(messages: list[dict[str, Any]]) -> list[int]:
     return [each["offset"] for each in messages]
 
@@ -331,4 +345,4 @@ def test_any_of_the_fleet_is_killed_and_nothing_that_was_accepted_is_lost(
         for turn, victim in enumerate(("gateway0", "worker0", "gateway1", "worker1")):
             ids = asyncio.run(_load(fleet, hooks, hook, str(turn), victim))
             assert len(ids) >= TASKS
-            assert hooks.all_of(_completed(ids)), hooks.heard
+            assert hooks.all_of(_completed(ids)), _deliveries(store_url, _completed(ids) - hooks.heard)
