@@ -53,6 +53,32 @@ def say(console: Any, id: str, text: str, *script: Any) -> list[Any]:
     return said(post(console, "say", id=id, input={"prompt": text}))
 
 
+def ending_when_read(
+    console: Any, monkeypatch: pytest.MonkeyPatch, id: str, *script: Any
+) -> threading.Thread:
+    """Begin a run that calls `load` and ends as soon as somebody reads its conversation, before that is answered."""
+    app = console.app
+    app.go.clear()
+    kept, ended = app.conversations.get, threading.Event()
+
+    async def slowly(id: str, owner: str) -> Any:
+        found = await kept(id, owner)
+        app.go.set()
+        await asyncio.to_thread(ended.wait, PATIENCE)
+        return found
+
+    def saying() -> None:
+        say(console, id, "Load.", call("load"), *script)
+        ended.set()
+
+    run = threading.Thread(target=saying)
+    run.start()
+    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
+        pass
+    monkeypatch.setattr(app.conversations, "get", slowly)
+    return run
+
+
 def test_the_page_is_told_which_actions_are_agents_and_where_a_message_goes(console: Any) -> None:
     told = {each["name"]: each for each in console.send("GET", "/api/actions").json["actions"]}
     assert told["mate"]["agent"] == {"prompt": "prompt", "model": "script/quay", "keeps": True}
@@ -73,26 +99,7 @@ def test_what_is_said_is_answered_in_events_and_kept(console: Any) -> None:
 def test_a_run_that_ends_while_its_conversation_is_read_is_told_to_its_end(
     console: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = console.app
-    app.go.clear()
-    app.script[:] = [call("load"), "Loaded."]
-    kept, ended = app.conversations.get, threading.Event()
-
-    async def slowly(id: str, owner: str) -> Any:
-        found = await kept(id, owner)
-        app.go.set()
-        await asyncio.to_thread(ended.wait, PATIENCE)
-        return found
-
-    def saying() -> None:
-        post(console, "say", id="read", input={"prompt": "Load."})
-        ended.set()
-
-    run = threading.Thread(target=saying)
-    run.start()
-    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
-        pass
-    monkeypatch.setattr(app.conversations, "get", slowly)
+    run = ending_when_read(console, monkeypatch, "read", "Loaded.")
     told = post(console, "open", id="read").json
     run.join()
     assert told["conversation"]["running"] is False
@@ -130,29 +137,10 @@ def test_a_run_that_has_yet_to_begin_its_conversation_is_there_for_who_comes_bac
 def test_what_is_said_before_a_run_has_ended_is_refused_also_where_it_ends_meanwhile(
     console: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = console.app
-    app.go.clear()
-    app.script[:] = [call("load"), "Loaded.", call("load"), "Again."]
-    kept, ended = app.conversations.get, threading.Event()
-
-    async def slowly(id: str, owner: str) -> Any:
-        found = await kept(id, owner)
-        app.go.set()
-        await asyncio.to_thread(ended.wait, PATIENCE)
-        return found
-
-    def saying() -> None:
-        post(console, "say", id="early", input={"prompt": "Load."})
-        ended.set()
-
-    run = threading.Thread(target=saying)
-    run.start()
-    while not any(each["running"] for each in console.send("GET", LISTED).json["conversations"]):
-        pass
-    monkeypatch.setattr(app.conversations, "get", slowly)
+    run = ending_when_read(console, monkeypatch, "early", "Loaded.", call("load"), "Again.")
     early = console.send("POST", "/api/agents/mate/say", {"id": "early", "input": {"prompt": "More."}})
     monkeypatch.undo()
-    app.go.set()
+    console.app.go.set()
     run.join()
     assert early.code == "CONCURRENCY_LIMIT"
 
