@@ -285,13 +285,14 @@ def _completed(ids: Iterable[str]) -> set[tuple[str, str]]:
     return {(id, "completed") for id in ids}
 
 
-def _deliveries(store_url: str, missing: set[tuple[str, str]]) -> list[Any]:
-    """What is known of deliveries that did not come."""
+def _known(store_url: str, missing: set[tuple[str, str]], folder: Path) -> str:
+    """What is known of deliveries that did not come, and what the fleet said."""
     app = App("fleet", store=store_url)
     now = app.wall()
     rows = app.store.read_now(lambda tx: [row for id, _ in missing for row in tx.all(_DELIVERIES, task=id)])
     app.store.close()
-    return [(now, missing), *rows]
+    said = [(each.name, each.read_text()) for each in folder.glob("*.txt")]
+    return "\n".join(map(str, [now, missing, *rows, *said]))
 
 
 def _offsets(messages: list[dict[str, Any]]) -> list[int]:
@@ -345,4 +346,4 @@ def test_any_of_the_fleet_is_killed_and_nothing_that_was_accepted_is_lost(
         for turn, victim in enumerate(("gateway0", "worker0", "gateway1", "worker1")):
             ids = asyncio.run(_load(fleet, hooks, hook, str(turn), victim))
             assert len(ids) >= TASKS
-            assert hooks.all_of(_completed(ids)), _deliveries(store_url, _completed(ids) - hooks.heard)
+            assert hooks.all_of(_completed(ids)), _known(store_url, _completed(ids) - hooks.heard, tmp_path)
