@@ -122,7 +122,7 @@ class Servers:
     def database(self, name: str) -> str:
         """The URL of a database, made when it is first asked for."""
         if self._postgres is None:
-            self._postgres = self._started(self._module.Postgres())
+            self._postgres = self._started(self._module.Postgres(disk=True))
             self._made: set[str] = set()
         if name not in self._made:
             self._postgres.run(f'CREATE DATABASE "{name}"')
@@ -133,7 +133,7 @@ class Servers:
 
     def nats(self) -> str:
         if self._nats is None:
-            self._nats = self._started(self._module.Nats())
+            self._nats = self._started(self._module.Nats(disk=True))
         url: str = self._nats.url
         return url
 
