@@ -56,6 +56,7 @@ class Burst:
     #: Requests a second.
     rate: float
     #: Seconds.
+    p50: float
     p99: float
     #: The server's processor time for one request, in seconds.
     cpu: float
@@ -86,10 +87,10 @@ class Requests:
         if found["wrong"] or not found["requests"]:
             raise HostError(f"{found['wrong']} of {found['requests']} requests failed")
         rate = found["requests"] / found["micros"] * 1e6
-        return Burst(rate, found["p99"] / 1e6, used / found["requests"])
+        return Burst(rate, found["p50"] / 1e6, found["p99"] / 1e6, used / found["requests"])
 
 
-COLUMNS = ("a second", "spread", "p99 ms", "CPU µs", "memory MB")
+COLUMNS = ("a second", "spread", "p50 ms", "p99 ms", "CPU µs", "memory MB")
 
 
 @dataclass
@@ -105,14 +106,16 @@ class Tally:
         self.bursts.append(burst)
 
     def numbers(self) -> dict[str, float]:
-        p99 = statistics.median(burst.p99 for burst in self.bursts)
-        cpu = statistics.median(burst.cpu for burst in self.bursts)
-        return {"rate": 1 / self.seconds.median, "p99": p99, "cpu": cpu, "memory": self.memory}
+        middle = {
+            name: statistics.median(getattr(burst, name) for burst in self.bursts)
+            for name in ("p50", "p99", "cpu")
+        }
+        return {"rate": 1 / self.seconds.median, **middle, "memory": self.memory}
 
     def cells(self) -> tuple[str, ...]:
         """What stands under `COLUMNS`."""
         found = self.numbers()
-        times = millis(found["p99"]), micros(found["cpu"])
+        times = millis(found["p50"]), millis(found["p99"]), micros(found["cpu"])
         return f"{found['rate']:,.0f}", percent(self.seconds.spread), *times, f"{self.memory / 1e6:.0f}"
 
 

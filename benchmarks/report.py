@@ -1,7 +1,11 @@
 """Sections of the report, and two ways to show them: text for a terminal, Markdown for the documentation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+
+GLANCE = "At a glance"
+TARGETS = ("target", "measured", "met")
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,32 @@ def as_markdown(section: Section) -> str:
         rows = [
             (target.promise, target.measured, "yes" if target.met else "no") for target in section.targets
         ]
-        parts.append(_table(("target", "measured", "met"), rows))
+        parts.append(_table(TARGETS, rows))
     if section.notes:
         parts.append("\n".join(f"- {note}" for note in section.notes))
     return "\n\n".join(parts)
+
+
+def at_a_glance(sections: Mapping[str, str]) -> str:
+    """How many of their targets the page's sections meet, and which not: read from their Markdown, by their titles."""
+    rows, asked, met = [], 0, 0
+    told = {title: targets for title, written in sections.items() if (targets := _targets(written))}
+    for title, targets in told.items():
+        missed = [f"{target.promise}: {target.measured}" for target in targets if not target.met]
+        kept = len(targets) - len(missed)
+        rows.append(
+            (f"[{title}](#{title.lower().replace(' ', '-')})", f"{kept} of {len(targets)}", "; ".join(missed))
+        )
+        asked, met = asked + len(targets), met + kept
+    rows.append(("all", f"{met} of {asked}", ""))
+    return f"## {GLANCE}\n\n{_table(('section', 'targets met', 'missed, and what was measured'), rows)}"
+
+
+def _targets(written: str) -> list[Target]:
+    """The other way: the targets of a section that was written earlier."""
+    _, _, below = written.partition(_table(TARGETS, ()) + "\n")
+    rows = [line.strip("| ").split(" | ") for line in takewhile(bool, below.splitlines())]
+    return [Target(promise, measured, met == "yes") for promise, measured, met in rows]
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import load
 from environments import ROOT
-from report import Section, as_markdown, as_text
+from report import GLANCE, Section, as_markdown, as_text, at_a_glance
 from rounds import QUICK, Failures, Pace
 from sections import (
     agents,
@@ -151,11 +151,11 @@ def _numbers(sections: list[Section], failures: Failures) -> dict[str, object]:
 def _write(section: Section, pace: Pace) -> None:
     """Put a section into the page, in the place of the one that was measured before."""
     head = INTRODUCTION.format(rounds=pace.rounds, milliseconds=pace.batch_seconds * 1000, machine=_machine())
-    parts = re.split(r"^(?=## )", PAGE.read_text() if PAGE.exists() else "", flags=re.MULTILINE)[1:]
-    titled = {part.partition("\n")[0]: part.strip() for part in parts}
-    written = as_markdown(section)
-    titled[written.partition("\n")[0]] = written
-    PAGE.write_text("\n\n".join([head, *titled.values()]) + "\n")
+    parts = re.split(r"^## ", PAGE.read_text() if PAGE.exists() else "", flags=re.MULTILINE)[1:]
+    titled = {part.partition("\n")[0]: f"## {part.strip()}" for part in parts}
+    titled.pop(GLANCE, None)
+    titled[section.title] = as_markdown(section)
+    PAGE.write_text("\n\n".join([head, at_a_glance(titled), *titled.values()]) + "\n")
     for file, (_, drawing) in section.drawings.items():
         (PAGE.parent / file).write_text(drawing)
 

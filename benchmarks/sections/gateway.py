@@ -50,7 +50,7 @@ has the first frame of the stream.
 "Clients" are {CLIENTS:,} streams of the events of {WATCHED} tasks that are held in one process that serves and works;
 in the end the tasks are let go, and every client must see the end of its own."""
 
-COLUMNS = ("work", "by", "figure", "spread", "of it", "p99 ms", "CPU µs")
+COLUMNS = ("work", "by", "figure", "spread", "of it", "p50 ms", "p99 ms", "CPU µs")
 
 
 def measure(pace: Pace, failures: Failures) -> Section:
@@ -106,9 +106,14 @@ def _right(host: Host, body: bytes, headers: dict[str, str], wanted: bytes) -> N
 def _add_rates(section: Section, work: str, found: dict[str, Tally]) -> None:
     for name, tally in found.items():
         part = "" if name == PLAIN else times(found[PLAIN].seconds.cost(tally.seconds))
-        rate, spread, p99, cpu, _ = tally.cells()
-        section.rows.append((work, name, rate, spread, part, p99, cpu))
+        rate, spread, *answered, _ = tally.cells()
+        section.rows.append((work, name, rate, spread, part, *answered))
         section.numbers[f"{work}: {name}"] = tally.numbers()
+
+
+def _row(*cells: str) -> tuple[str, ...]:
+    """What is not said of it is left empty."""
+    return (*cells, *[""] * (len(COLUMNS) - len(cells)))
 
 
 # Creating tasks.
@@ -151,10 +156,10 @@ def _create(section: Section, servers: Servers, pace: Pace) -> None:
         for name, timing in alone.items():
             part = "" if timing is bare else times(bare.cost(timing))
             rate = f"{1 / timing.median:,.0f}"
-            section.rows.append((work, name, rate, percent(timing.spread), part, "", ""))
+            section.rows.append(_row(work, name, rate, percent(timing.spread), part))
         ratio = bare.cost(many.seconds)
-        rate, spread, p99, cpu, _ = many.cells()
-        section.rows.append((work, f"{load.CONNECTIONS} callers", rate, spread, times(ratio), p99, cpu))
+        rate, spread, *answered, _ = many.cells()
+        section.rows.append((work, f"{load.CONNECTIONS} callers", rate, spread, times(ratio), *answered))
         section.numbers[f"{form}: create"] = {
             **{name: 1 / timing.median for name, timing in alone.items()},
             "callers": 1 / many.seconds.median,
@@ -188,7 +193,7 @@ def _first(section: Section, servers: Servers, pace: Pace) -> None:
             _until_first(host)
         timing = Timing([_until_first(host) for _ in range(FIRST // 4 if pace.quick else FIRST)])
     median = f"{timing.median * 1000:.2f}"
-    section.rows.append(("first frame, ms", AGENT, median, percent(timing.spread), "", "", ""))
+    section.rows.append(_row("first frame, ms", AGENT, median, percent(timing.spread)))
     section.numbers["first frame"] = timing.median
     promise = f"the first frame is with the client within {SOON} ms of the agent's first words (median)"
     section.require(promise, f"{median} ms", timing.median * 1000 < SOON)
@@ -230,9 +235,8 @@ def _clients(section: Section, servers: Servers, pace: Pace) -> None:
         host.ask(b'{"input":{}}', path="/fairlead/actions/release/invoke")
         whole = sum(_ended(each) for each in opened)
         taken = time.perf_counter() - began
-    row = (f"{CLIENTS:,} clients, KiB each", "fairlead", f"{size:.1f}", "", "", "", "")
-    section.rows.append(row)
-    section.rows.append((f"{CLIENTS:,} clients told the end, s", "fairlead", f"{taken:.2f}", "", "", "", ""))
+    section.rows.append(_row(f"{CLIENTS:,} clients, KiB each", "fairlead", f"{size:.1f}"))
+    section.rows.append(_row(f"{CLIENTS:,} clients told the end, s", "fairlead", f"{taken:.2f}"))
     section.numbers["clients"] = {"kib": size, "whole": whole, "opened": len(opened), "seconds": taken}
     promise = f"a client of {CLIENTS:,} that watch: under {LARGEST_KIB} KiB"
     section.require(promise, f"{size:.1f} KiB", 0 < size < LARGEST_KIB)
