@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.agents import Conversations
-from fairlead.agents.conversations import LEASE
+from fairlead.agents.conversations import LEASE, failure_in, remember_failure
 from fairlead.agents.models.model import Message, ToolCall
 from fairlead.failures import Failure, Kind
 from fairlead.store import Store, open_store
@@ -67,6 +67,35 @@ async def test_what_was_said_is_there_again_as_it_was(conversations: Conversatio
     async with conversations.open("c1", "clerk", "ada") as opened:
         assert opened.transcript == said
         assert opened.state == {"todo": "- [ ] x"}
+
+
+async def test_a_failure_is_known_until_more_is_said_and_does_not_disturb_another_run(
+    conversations: Conversations, store: Store
+) -> None:
+    async def fail(message: str, before: int = 0) -> Any:
+        error = {"message": message}
+        await store.write(lambda tx: remember_failure(tx, "c1", "ada", error, before, "Hi."))
+        return await known()
+
+    async def known() -> Any:
+        return failure_in((await conversations.get("c1", "ada"))[0])
+
+    with pytest.raises(Failure):
+        await fail("There is no such conversation.")
+    await say(conversations, "c1", "Hi.")
+    assert await fail("whale \x00 song") == {
+        "error": {"message": "whale \x00 song"},
+        "said": "",
+        "messages": 1,
+    }
+    assert (await fail("Nothing was kept.", before=1))["said"] == "Hi."
+    async with conversations.open("c1", "clerk", "ada") as opened:
+        assert (await fail("It comes late."))["error"]["message"] == "Nothing was kept."
+        await opened.keep(Message("user", "More."))
+        assert await known() is None
+        opened.state["awaiting"] = {"id": "1", "question": "Which?"}
+        await opened.note()
+    assert await fail("It asks.") is None
 
 
 async def test_words_that_no_database_can_keep_are_kept_as_far_as_can_be(

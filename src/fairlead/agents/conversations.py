@@ -343,6 +343,26 @@ def restore(
     return True
 
 
+def remember_failure(tx: Tx, id: str, owner: str, error: Mapping[str, Any], before: int, words: str) -> None:
+    """Remember how a run failed, and what was said to begin it, redacted already, where that was not kept.
+
+    A conversation that waits for an answer, or in which another run goes on, has something else to tell.
+    """
+    row = tx.one(SQL.by_id, id=id, owner=owner)
+    about = None if row is None else _conversation(row)
+    if about is None or "awaiting" in about.state:
+        return
+    failed = {"error": error, "said": "" if about.messages > before else words, "messages": about.messages}
+    state = dumps({**about.state, "failed": failed})
+    tx.run(SQL.remember, id=id, owner=owner, messages=about.messages, state=state)
+
+
+def failure_in(about: Conversation) -> dict[str, Any] | None:
+    """How the last run in a conversation failed, where nothing was said since."""
+    failed: dict[str, Any] | None = about.state.get("failed")
+    return None if failed is None or failed["messages"] != about.messages else failed
+
+
 def redacted(message: Message, redactor: Redactor) -> Message:
     """A message as it may be kept."""
     calls = tuple(replace(call, arguments=_arguments(call.arguments, redactor)) for call in message.calls)

@@ -41,6 +41,9 @@ VALUES (:number, :id, :position, :role, :words, :body, :now)
 -- note
 UPDATE conversations SET state = :state, updated = :now WHERE id = :id AND holder = :holder
 
+-- remember
+UPDATE conversations SET state = :state WHERE id = :id AND owner = :owner AND messages = :messages AND holder IS NULL
+
 -- rename
 UPDATE conversations SET title = :title, updated = :now WHERE id = :id AND owner = :owner
 

@@ -44,8 +44,14 @@ class Watch:
     started: float
     run: Run | None = None
     failure: Failure | None = None
+    #: Whether it was ended before it was over: its call was cancelled, or its time was up.
+    stopped: bool = False
     last: dict[str, Any] = field(default_factory=dict)
     events: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+
+    def stop(self) -> None:
+        """The run is ended from outside."""
+        self.stopped = self.run is not None
 
     def ended(self, failure: Failure | None) -> None:
         """The run is over; what it was like stays."""
@@ -57,10 +63,16 @@ class Watch:
         run = self.run
         return self.last if run is None else {"nodes": run.nodes(), "budgets": run.accounts()}
 
+    def _state(self) -> str:
+        if self.run is not None:
+            return "running"
+        if self.failure is not None:
+            return "failed"
+        return "stopped" if self.stopped else "done"
+
     def told(self) -> dict[str, Any]:
         """The run as it is now."""
-        state = "running" if self.run is not None else "failed" if self.failure is not None else "done"
-        told = {"number": self.number, "started": self.started, "state": state, **self._now()}
+        told = {"number": self.number, "started": self.started, "state": self._state(), **self._now()}
         if self.failure is not None:
             told["failure"] = wire.render(self.failure)
             where = self.failure.details.get("source")

@@ -308,6 +308,8 @@ class Run:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self.host.watch is not None and isinstance(error, asyncio.CancelledError):
+            self.host.watch.stop()
         await self.shutdown()
 
 

@@ -154,6 +154,31 @@ def test_a_failure_is_explained_and_can_be_tried_again(talk: Talk, app: Quay) ->
     expect(said(page)).to_contain_text("The model is away.")
 
 
+def test_a_failure_is_there_for_who_comes_back_until_more_is_said(talk: Talk, app: Quay) -> None:
+    from fairlead.failures.runtime import ApiError
+
+    page = talk("Is there news?", ApiError("The model is away."))
+    over(page)
+    card = said(page).get_by_role("region", name="Failure")
+    again = card.get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.get_by_text("Talk with Mate")).to_be_visible()
+    talks(page).get_by_role("link", name="Is there news?").click()
+    expect(card).to_contain_text("The model is away.")
+    page.reload()
+    expect(card).to_contain_text("The model is away.")
+    # What was said then is not known here as it was given.
+    expect(again).to_have_count(0)
+    app.script[:] = ["All is quiet."]
+    composer(page).fill("And now?")
+    page.keyboard.press("Enter")
+    over(page)
+    page.reload()
+    expect(said(page)).to_contain_text("All is quiet.")
+    expect(card).to_have_count(0)
+
+
 # What it does.
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fairlead import App, Failure
+from fairlead import App, Failure, Kind
 from fairlead.agents.models.script import call
 from fairlead.agents.operator import Approval, Clarification
 from fairlead.surfaces.auth import Caller
@@ -171,6 +171,23 @@ def test_a_run_ends_with_its_server_before_the_services_that_it_uses(
     console.stop()
     run.join()
     assert log == ["the run is over"]
+
+
+def test_a_failed_run_is_told_with_what_was_said_until_another_says_more(console: Any) -> None:
+    say(console, "fails", "Hello.", "Aye.")
+    assert "failed" not in post(console, "open", id="fails").json
+    wrong = {"prompt": "Take password=hunter2hunter2.", "nothing": 1}
+    [ended] = said(post(console, "say", id="fails", input=wrong))
+    told = post(console, "open", id="fails").json
+    assert told["failed"]["error"] == ended["envelope"]["error"]
+    assert told["failed"]["said"].startswith("Take password=")
+    assert "hunter2" not in told["failed"]["said"]
+    say(console, "fails", "Look up.", Failure(Kind.unavailable, "The model is away."))
+    told = post(console, "open", id="fails").json
+    assert (told["failed"]["error"]["message"], told["failed"]["said"]) == ("The model is away.", "")
+    assert told["messages"][-1]["content"] == "Look up."
+    say(console, "fails", "Look again.", "All is quiet.")
+    assert "failed" not in post(console, "open", id="fails").json
 
 
 def test_conversations_are_listed_renamed_and_deleted(console: Any) -> None:

@@ -66,13 +66,14 @@ def tab(browser: Browser, served: Any) -> Iterator[Page]:
     context.close()
 
 
-def called(tab: Page, item: str) -> None:
+def called(tab: Page, item: str) -> Page:
     """Call the pipeline from another tab of the same browser."""
     other = tab.context.new_page()
     other.goto(tab.url.split("#")[0] + "#/order")
     other.get_by_role("textbox", name="item").fill(item)
     other.get_by_role("textbox", name="count").fill("1")
     other.get_by_role("button", name="Run").first.click()
+    return other
 
 
 def test_a_pipeline_is_drawn_and_its_messages_are_seen_as_they_flow(tab: Page, served: Any) -> None:
@@ -113,3 +114,14 @@ def test_what_fails_is_shown_on_its_node(tab: Page, served: Any) -> None:
     expect(failed).to_have_count(1)
     expect(failed).to_contain_text("pack")
     expect(tab.get_by_role("alert").filter(has_text="It is too heavy.")).to_be_visible()
+
+
+def test_a_call_that_is_cancelled_is_not_shown_as_done(tab: Page, served: Any) -> None:
+    tab.goto(f"{served.address}/#/pipelines/order")
+    state = tab.locator("article [role=status]")
+    other = called(tab, "rope")
+    assert served.begun.wait(10)
+    expect(state).to_have_text("running")
+    other.get_by_role("button", name="Cancel").click()
+    expect(state).to_have_text("stopped")
+    expect(tab.locator("g.busy")).to_have_count(0)

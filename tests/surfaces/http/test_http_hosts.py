@@ -86,6 +86,37 @@ async def burn(count: int) -> int:
 '''
 
 
+TALKING = '''
+import asyncio
+from fairlead import App
+from fairlead.agents import Agent
+from fairlead.agents.models.script import ScriptModel, call
+
+app = App("quay", store="sqlite:///quay.db")
+log = open("log", "w", buffering=1)
+
+
+@app.service
+def crane():
+    yield "crane"
+    log.write("the crane is gone\\n")
+
+
+@app.action
+async def wait_here() -> None:
+    """Wait until it is cancelled."""
+    log.write("waiting\\n")
+    try:
+        await asyncio.sleep(60)
+    finally:
+        log.write("the run is over\\n")
+
+
+model = ScriptModel([call("wait_here")], name="script/quay")
+app.add(Agent("mate", model=model, instructions="Help.", tools=["wait_here"]).action)
+'''
+
+
 BROKEN = """
 
 @app.service
@@ -356,6 +387,24 @@ def test_the_console_is_in_the_same_process_and_ends_with_it(quay: Path) -> None
         assert process.wait(PATIENCE) == 0
         with pytest.raises(httpx.ConnectError):
             httpx.get(found[1])
+
+
+def test_a_run_in_the_console_ends_before_the_services_that_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(TALKING)
+    log = tmp_path / "log"
+    with served(tmp_path, "--console=0") as (process, _, said):
+        found = re.search(r"console\s+(http://127\.0\.0\.1:\d+)/#token=(\S+)", said)
+        assert found, said
+        with httpx.Client(base_url=found[1], timeout=PATIENCE) as console:
+            session = console.post("/api/session", json={"token": found[2]}).json()["session"]
+            console.headers["fairlead-session"] = session
+            words = {"id": "talk", "input": {"prompt": "Wait."}}
+            with console.stream("POST", "/api/agents/mate/say", json=words):
+                while not log.read_text():
+                    threading.Event().wait(0.02)
+                process.terminate()
+                assert process.wait(PATIENCE) == 0
+    assert log.read_text().splitlines() == ["waiting", "the run is over", "the crane is gone"]
 
 
 def test_the_document_is_printed_or_written(quay: Path) -> None:

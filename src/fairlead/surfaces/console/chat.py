@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead import _json
 from fairlead.actions import Action, Exposure
-from fairlead.agents.conversations import Conversation
+from fairlead.agents.conversations import Conversation, failure_in
 from fairlead.agents.models.model import Message, Model, ToolCall
 from fairlead.failures import Failure, Kind
 from fairlead.runtime import App
@@ -128,6 +128,8 @@ class Chat:
         if run is not None:
             # What the run has added to it is told by the run.
             told["said"], said = run.words, said[: run.before]
+        elif (failed := failure_in(conversation)) is not None:
+            told["failed"] = failed
         return {**told, "messages": _messages(said)}
 
     async def _say(self, visit: Visit) -> AsyncIterator[bytes]:
@@ -147,10 +149,8 @@ class Chat:
 
     def _words(self, action: Action[..., Any], input: dict[str, Any]) -> str:
         """What was said, for a page that is loaded again."""
-        prompt = message_member(action)
-        if prompt:
-            return str(input.get(prompt, ""))
-        return _json.dumps(keepable(input, action.input.json_schema, self._app.redactor), indent=True)
+        prompt, told = message_member(action), keepable(input, action.input.json_schema, self._app.redactor)
+        return str(told.get(prompt, "")) if prompt else _json.dumps(told, indent=True)
 
     async def _so_far(self, visit: Visit) -> tuple[int, bool]:
         """How many messages a conversation has, and whether it waits for an answer."""

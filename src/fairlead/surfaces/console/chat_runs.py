@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 from fairlead import _json
 from fairlead.actions import Action
+from fairlead.agents.conversations import remember_failure
 from fairlead.agents.operator import OPERATOR
 from fairlead.agents.running import CHAT
 from fairlead.failures import Failure, Kind
-from fairlead.runtime import Runtime, Signal
+from fairlead.runtime import App, Signal
 from fairlead.runtime.clock import random_id
 from fairlead.surfaces.auth import Caller
 from fairlead.surfaces.console.chat_desk import PATIENCE, Desk
@@ -34,7 +36,7 @@ _KEPT: Final = 8 << 20
 class Run:
     """One run, and what it has said."""
 
-    def __init__(self, app: Runtime, grace: float = GRACE, patience: float = PATIENCE) -> None:
+    def __init__(self, app: App, owner: str, id: str, grace: float, patience: float) -> None:
         self.desk = Desk(self._told, patience)
         self.over = False
         #: How the call of the agent is known.
@@ -43,6 +45,8 @@ class Run:
         self.before = 0
         self.words = ""
         self._app = app
+        self._owner = owner
+        self._id = id
         self._grace = grace
         self._signal = Signal()
         self._said: deque[bytes] = deque()
@@ -72,6 +76,8 @@ class Run:
             async with stream:
                 async for event in stream:
                     self._say(event)
+                    if event["type"] == "result" and not event["envelope"]["ok"]:
+                        await self._failed(event["envelope"]["error"])
         finally:
             self.over = True
             self._ring()
@@ -107,6 +113,12 @@ class Run:
             self._dropped += 1
         self._ring()
 
+    async def _failed(self, error: Mapping[str, Any]) -> None:
+        """Have the conversation tell of it, as soon as the run cannot be followed any more."""
+        about = (self._id, self._owner, error, self.before, self.words)
+        with suppress(Failure):  # the store is away; who follows the run has heard of it
+            await self._app.store.write(lambda tx: remember_failure(tx, *about))
+
     def _told(self, kind: str, title: str, data: Mapping[str, Any]) -> None:
         shown = self._app.redactor.value(dict(data))
         self._say({"type": "activity", "kind": kind, "title": title, "detail": None, "data": shown})
@@ -132,7 +144,7 @@ class Run:
 class Runs:
     """The runs that are going on, by whose they are and in which conversation."""
 
-    def __init__(self, app: Runtime, grace: float = GRACE, patience: float = PATIENCE) -> None:
+    def __init__(self, app: App, grace: float = GRACE, patience: float = PATIENCE) -> None:
         self._app = app
         self._grace = grace
         self._patience = patience
@@ -143,7 +155,7 @@ class Runs:
         """Begin a run. Raises Failure while there is one in this conversation."""
         self.check(owner, id)
         key = (owner, id)
-        run = self._live[key] = Run(self._app, self._grace, self._patience)
+        run = self._live[key] = Run(self._app, owner, id, self._grace, self._patience)
         task = asyncio.get_running_loop().create_task(run.go(action, input, caller))
         self._tasks.add(task)
 

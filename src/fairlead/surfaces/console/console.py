@@ -40,11 +40,16 @@ class Console:
         who = Identity(person.user if user is _LOCAL else user, person.auth if auth is _LOCAL else auth)
         self._keys = Keys(token)
         inside = Inside(app, Acting(*who), program, about(who), address)
+        self._inside = inside
         self._site = Site(Gate(self._keys, inside, app.redactor), app, inside.end)
 
     def link(self, address: str) -> str:
         """The link that opens the page at this address, once."""
         return link(address, self._keys.token)
+
+    async def end(self) -> None:
+        """End the runs of chats, for a server that does not run its lifespan: before the app's services stop."""
+        await self._inside.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._site(scope, receive, send)

@@ -14,6 +14,8 @@ from fairlead.surfaces.http.asgi import Asgi
 if TYPE_CHECKING:
     import uvicorn
 
+    from fairlead.surfaces.console.console import Console
+
 #: Seconds a call may go on once the server is told to stop.
 GRACE = 1
 
@@ -59,8 +61,8 @@ class Serving:
 class Alongside:
     """A console in the process of another server: signals and the app's services are that server's."""
 
-    def __init__(self, site: Asgi, at: socket.socket) -> None:
-        self._site = site
+    def __init__(self, console: Console, at: socket.socket) -> None:
+        self._console = console
         self._at = at
         self._server: uvicorn.Server | None = None
         self._running: asyncio.Task[None] | None = None
@@ -72,13 +74,14 @@ class Alongside:
             def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
                 return nullcontext()
 
-        self._server = Server(_config(self._site, lifespan="off"))
+        self._server = Server(_config(self._console, lifespan="off"))
         self._running = asyncio.get_running_loop().create_task(self._server.serve([self._at]))
 
     async def stop(self, patience: float = 0.0) -> None:
         if self._server is not None and self._running is not None:
             self._server.should_exit = True
             await self._running
+            await self._console.end()
 
 
 def _server(site: Any, ending: Callable[[], None]) -> uvicorn.Server:

@@ -287,8 +287,8 @@ export class Turn {
   }
 }
 
-/** A conversation that was kept, as turns. */
-export function kept(messages, make) {
+/** A conversation that was kept, as turns; `failed` is how its last run ended, if it failed. */
+export function kept(messages, make, failed = null) {
   const turns = [];
   let turn = null;
   const own = () => {
@@ -316,6 +316,13 @@ export function kept(messages, make) {
       if (calls.get(message.call)?.name === "clarify")
         own().replied(message.call, envelope.result?.text ?? "");
     }
+  }
+  if (failed) {
+    if (failed.said) {
+      turn = null;
+      turns.push({ element: said(failed.said) });
+    }
+    own().end({ ok: false, error: failed.error });
   }
   return turns;
 }

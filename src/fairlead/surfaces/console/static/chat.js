@@ -374,9 +374,9 @@ class Thread {
 
   async load() {
     this.#turns.replaceChildren(h("p", { class: "waiting" }, "Loading the conversation…"));
-    const { conversation, messages, said: words } = await this.#ask("open");
+    const { conversation, messages, said: words, failed } = await this.#ask("open");
     this.loaded = true;
-    const turns = kept(messages, () => this.#turn(true));
+    const turns = kept(messages, () => this.#turn(true), failed);
     this.#turns.replaceChildren(...turns.map((each) => each.element));
     this.#todo.set(conversation.todo);
     const last = turns.at(-1);
@@ -450,7 +450,8 @@ class Thread {
       quiet,
       answer: (told) => this.#answer(told),
       stop: (call) => this.#ask("stop", { call }),
-      again: () => this.#input && !this.running && this.say(...this.#input),
+      // What was said before this was loaded is not known here as it was given.
+      again: this.#input && (() => !this.running && this.say(...this.#input)),
       todo: (text) => this.#todo.set(text),
       tell: (words) => this.#tell({ kind: "asks", words }),
     });

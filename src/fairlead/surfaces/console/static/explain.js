@@ -58,7 +58,7 @@ export function failureCard(error, { focus, again }) {
     },
     () => {},
   );
-  if (error.retryable)
+  if (error.retryable && again)
     card.append(
       h(
         "p",

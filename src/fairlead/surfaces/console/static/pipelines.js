@@ -5,7 +5,7 @@ import { h, pill } from "./dom.js";
 
 const EVERY = 500;
 const SVG = "http://www.w3.org/2000/svg";
-const STATES = { running: "", done: "good", failed: "bad" };
+const STATES = { running: "", done: "good", failed: "bad", stopped: "warn" };
 const UNITS = { tokens: "tokens", cost: "US dollars", calls: "calls", time: "seconds" };
 
 /** A drawing from a tree: tag, attributes, children. Nothing of it is ever read as HTML. */
