@@ -225,12 +225,23 @@ async def test_a_slow_listener_does_not_use_up_the_time_of_its_stream(
     scripted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead.surfaces.client.http.GRACE", 0.02)
-    body = b'data: {"type":"log"}\n\n' + RESULT
-    async with scripted(answer(200, body, SSE)) as script, Client(url=script.url) as client:
+    listening = asyncio.Event()
+
+    async def in_turns(exchange: Any) -> None:
+        await stream(exchange, b'data: {"type":"log"}\n\n', close=False)
+        await listening.wait()
+        await asyncio.sleep(0)  # it waits for more by now
+        await exchange.send(b"%x\r\n%b\r\n" % (len(RESULT), RESULT))
+        exchange.hang_up()
+
+    async with scripted(in_turns) as script, Client(url=script.url) as client:
         seen = []
-        async for event in client.stream("greet", timeout=0.03):
-            await asyncio.sleep(0.1)  # the listener's own time
+        # On a busy machine even a stream that is ready takes a while.
+        async for event in client.stream("greet", timeout=1):
             seen.append(event["type"])
+            if len(seen) == 1:
+                await asyncio.sleep(1.1)  # the listener's own time
+                listening.set()
         assert seen == ["log", "result"]
 
 
