@@ -34,6 +34,12 @@ def test_a_near_miss_of_any_option_is_named() -> None:
         App("x", servces={})  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize(("given", "near"), [("desc", "description"), ("perm", "permission_checker")])
+def test_the_beginning_of_an_option_is_a_near_miss(given: str, near: str) -> None:
+    with pytest.raises(DefinitionError, match=f"Did you mean '{near}'"):
+        App("x", **{given: "Tell of it."})  # type: ignore[arg-type]
+
+
 async def test_a_raised_failure_shows_its_issues_in_a_traceback() -> None:
     app = App("x")
 

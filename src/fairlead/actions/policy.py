@@ -31,10 +31,10 @@ class DefinitionError(TypeError):
 
 def near_miss(word: str, choices: Iterable[str]) -> str:
     """`' Did you mean "x"?'`, or nothing when no choice is close."""
-    from difflib import get_close_matches
+    from fairlead.schema.wording import closest
 
-    close = get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = closest(word, choices)
+    return f" Did you mean {close!r}?" if close is not None else ""
 
 
 def one_of(owner: str, field: str, value: object, choices: Collection[str]) -> str:
