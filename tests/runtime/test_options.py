@@ -17,6 +17,8 @@ from fairlead.actions import DefinitionError
         {"grace": -1},
         {"grace": "1"},
         {"middleware": ["no function"]},
+        {"middleware": "no function"},
+        {"middleware": 5},
         {"permission_checker": "allow"},
         {"hooks": {"on_invocation_begin": print}},
         {"redact": 5},

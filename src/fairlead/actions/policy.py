@@ -80,6 +80,14 @@ def function(owner: str, field: str, value: F) -> F:
     return value
 
 
+def functions(owner: str, field: str, value: object) -> tuple[Any, ...]:
+    """A list of functions; a lone one is a list of one."""
+    listed = (value,) if callable(value) else value
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise DefinitionError(f"{owner}: {field} must be a function, or a list of them, not {value!r}.")
+    return tuple(function(owner, field, each) for each in listed)
+
+
 def names(owner: str, field: str, value: object) -> tuple[str, ...]:
     """A list of non-empty strings; a lone string is a common slip and is refused."""
     if isinstance(value, str) or not isinstance(value, Iterable):
