@@ -366,6 +366,29 @@ def test_a_file_whose_place_another_has_taken_holds_up_no_others(store_url: str,
         assert refused.value.status == 404
 
 
+def test_files_that_cannot_be_removed_hold_up_no_others(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.gateway.files._SWEPT", 2)
+    clock = FixedClock()
+    with shed_at(store_url, tmp_path, clock) as shed:
+        stuck = [tmp_path / "files" / shed.uploaded(b"stuck").file_id for _ in range(3)]
+        for folder in stuck:
+            folder.rename(folder.with_suffix(".aside"))
+            folder.symlink_to(folder)  # nobody can open that, not even root
+        clock.move(1)
+        shed.uploaded(b"old")
+        clock.move(31 * 86_400)
+        look = Sweeper(shed.app, shed.asgi._gateway.files).look
+        assert [asyncio.run(look()) for _ in range(3)] == [True, True, False]
+        assert on_disk(tmp_path) == [b"stuck"] * 3
+        for folder in stuck:
+            folder.unlink()
+            folder.with_suffix(".aside").rename(folder)
+        assert [asyncio.run(look()) for _ in range(2)] == [True, False]
+        assert on_disk(tmp_path) == []
+
+
 def test_all_files_of_an_owner_have_a_bound(store_url: str, tmp_path: Path) -> None:
     with shed_at(store_url, tmp_path, files_quota=100) as shed:
         shed.uploaded(b"a" * 60)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import inf
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field, SecretStr
 
 from fairlead import Action, App, s
 from fairlead.actions import DefinitionError
@@ -35,6 +41,16 @@ def unannotated(x: Number):  # type: ignore[no-untyped-def]
 def secret(api_key: Annotated[str, "The key."] = "sk-live-0123456789abcdef0123") -> int:
     """Give the thing back as it is."""
     return 1
+
+
+def misfit(x: Annotated[int, "Which one."] = "one") -> int:  # type: ignore[assignment]
+    """Give the thing back as it is."""
+    return x
+
+
+def below(x: Annotated[int, Field(ge=1, description="Which one.")] = 0) -> int:
+    """Give the thing back as it is."""
+    return x
 
 
 def action(function: Callable[..., Any] = good, **options: Any) -> Action[..., Any]:
@@ -68,6 +84,8 @@ CASES: list[tuple[str, list[Action[..., Any]]]] = [
     ),
     ("INVALID_EXAMPLE", [action(docs={"input_example": {"x": "one"}})]),
     ("INVALID_EXAMPLE", [action(docs={"output_example": "one"})]),
+    ("INVALID_DEFAULT", [action(misfit)]),
+    ("INVALID_DEFAULT", [action(below)]),
     ("SECRET_DEFAULT", [action(secret)]),
     (
         "SECRET_DEFAULT",
@@ -92,6 +110,48 @@ def test_every_rule_has_a_case() -> None:
 
 def test_a_good_action_has_no_findings() -> None:
     assert lint_actions([action()]) == {"ok": True, "findings": []}
+
+
+class Berth(BaseModel):
+    """Where a ship lies."""
+
+    number: int = 1
+    since: date = date(2026, 1, 1)
+
+
+class Side(Enum):
+    """Which side."""
+
+    port = "left"
+
+
+MISSING: Any = object()
+
+
+def test_defaults_that_fit_are_no_finding() -> None:
+    def berth(
+        none: Annotated[int, "."] = None,  # type: ignore[assignment]  # noqa: RUF013
+        blank: Annotated[str, Field(min_length=1, description=".")] = "",
+        left_out: Annotated[int, "."] = MISSING,
+        endless: Annotated[float, "."] = inf,
+        whole: Annotated[float, "."] = 1,
+        day: Annotated[date, "."] = date(2026, 1, 1),
+        side: Annotated[Side, "."] = Side.port,
+        place: Annotated[Path, "."] = Path("pier"),
+        tags: Annotated[Sequence[str], "."] = (),
+        names: Annotated[frozenset[str], "."] = frozenset({"a"}),
+        raw: Annotated[bytes, "."] = b"a",
+        wait: Annotated[timedelta, "."] = timedelta(seconds=1),
+        price: Annotated[Decimal, "."] = Decimal("1.5"),
+        key: Annotated[SecretStr, "."] = SecretStr("a"),  # noqa: B008
+        at: Annotated[Berth, "."] = Berth(),  # noqa: B008
+        styled: int = Field(3, description="."),
+    ) -> int:
+        """Give a berth to a ship."""
+        return 1
+
+    findings = lint_actions([action(berth)])["findings"]
+    assert [each for each in findings if each["code"] == "INVALID_DEFAULT"] == []
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,19 @@ async def test_the_first_is_outermost_and_all_run_again_for_each_attempt() -> No
     assert words == ["A<", "B<", "run", "A<", "B<", "run", "B>", "A>"]
 
 
+async def test_one_needs_no_list() -> None:
+    words: list[str] = []
+    app = App("x", middleware=named("A", words))
+
+    @app.action
+    async def act() -> str:
+        """Act."""
+        return "done"
+
+    assert (await app.invoke("act")).data == "done"
+    assert words == ["A<", "A>"]
+
+
 async def test_it_sees_the_action_the_validated_input_and_the_context() -> None:
     seen: list[Call] = []
 

@@ -17,6 +17,8 @@ from fairlead.actions import DefinitionError
         {"grace": -1},
         {"grace": "1"},
         {"middleware": ["no function"]},
+        {"middleware": "no function"},
+        {"middleware": 5},
         {"permission_checker": "allow"},
         {"hooks": {"on_invocation_begin": print}},
         {"redact": 5},
@@ -32,6 +34,12 @@ def test_a_wrong_option_is_refused_at_definition(options: dict[str, Any]) -> Non
 def test_a_near_miss_of_any_option_is_named() -> None:
     with pytest.raises(DefinitionError, match="'services'"):
         App("x", servces={})  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("given", "near"), [("desc", "description"), ("perm", "permission_checker")])
+def test_the_beginning_of_an_option_is_a_near_miss(given: str, near: str) -> None:
+    with pytest.raises(DefinitionError, match=f"Did you mean '{near}'"):
+        App("x", **{given: "Tell of it."})  # type: ignore[arg-type]
 
 
 async def test_a_raised_failure_shows_its_issues_in_a_traceback() -> None:

@@ -145,6 +145,32 @@ def test_a_service_that_is_returned_and_not_yielded_is_refused_with_the_way_out(
             app.service(function)
 
 
+async def test_a_service_that_is_not_there_is_told_with_the_near_miss_and_those_that_are() -> None:
+    app = App("x", services={"database": 1, "cache": 2})
+    bare = App("y")
+
+    @app.action
+    async def item(name: str, ctx: Context) -> Any:
+        """Look, as in a dict."""
+        return ctx.services[name]
+
+    @app.action
+    async def attribute(name: str, ctx: Context) -> Any:
+        """Look, as at an object."""
+        return getattr(ctx.services, name)
+
+    bare.add([item, attribute])
+    for action in ("item", "attribute"):
+        assert (await app.invoke(action, {"name": "cache"})).data == 2
+        failure = (await app.invoke(action, {"name": "data"})).failure
+        assert failure is not None
+        assert failure.kind is Kind.misconfigured
+        assert "Did you mean 'database'? Known services: cache, database." in failure.message
+        failure = (await bare.invoke(action, {"name": "data"})).failure
+        assert failure is not None
+        assert failure.kind is Kind.misconfigured
+
+
 async def test_a_service_added_later_starts_alone() -> None:
     house = House()
     await house.app.invoke("look")

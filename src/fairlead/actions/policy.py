@@ -31,10 +31,10 @@ class DefinitionError(TypeError):
 
 def near_miss(word: str, choices: Iterable[str]) -> str:
     """`' Did you mean "x"?'`, or nothing when no choice is close."""
-    from difflib import get_close_matches
+    from fairlead.schema.wording import closest
 
-    close = get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = closest(word, choices)
+    return f" Did you mean {close!r}?" if close is not None else ""
 
 
 def one_of(owner: str, field: str, value: object, choices: Collection[str]) -> str:
@@ -78,6 +78,14 @@ def function(owner: str, field: str, value: F) -> F:
     if not callable(value):
         raise DefinitionError(f"{owner}: {field} must be a function, not {value!r}.")
     return value
+
+
+def functions(owner: str, field: str, value: object) -> tuple[Any, ...]:
+    """A list of functions; a lone one is a list of one."""
+    listed = (value,) if callable(value) else value
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise DefinitionError(f"{owner}: {field} must be a function, or a list of them, not {value!r}.")
+    return tuple(function(owner, field, each) for each in listed)
 
 
 def names(owner: str, field: str, value: object) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ _LONGEST_UPLOAD: Final = 3600.0
 _NEVER: Final = UPLOAD_FOR + 2 * _LONGEST_UPLOAD
 #: Files that are forgotten at once.
 _SWEPT: Final = 100
+#: Before all files.
+_START: Final = (0.0, "")
 LONGEST_NAME: Final = 512
 LONGEST_TYPE: Final = 255
 _PIECE: Final = 256 * 1024
@@ -106,6 +108,8 @@ class Files:
         self._artifacts = Artifacts(app.store, folder, largest=largest, clock=app.wall)
         #: Bytes that are here of what owners are uploading just now.
         self._coming: Counter[str] = Counter()
+        #: How far this round of forgetting has come: when the last that was tried was made, and its id.
+        self._swept: dict[Statement, tuple[float, str]] = {}
 
     async def add(self, owner: str, filename: str, content_type: str) -> File:
         """A file that is still to be uploaded."""
@@ -238,14 +242,21 @@ class Files:
             wanted[SQL.old] = now - self._retention
         more = False
         for statement, before in wanted.items():
-            rows = await self._store.read(partial(_some, statement, before))
-            more = await self._forgotten(rows) == _SWEPT or more
+            since = self._swept.get(statement, _START)
+            rows = await self._store.read(partial(_some, statement, before, since))
+            await self._drop_all(rows)
+            # Those that cannot be removed are passed over until all others have been.
+            if len(rows) == _SWEPT:
+                self._swept[statement] = rows[-1][2], rows[-1][0]
+                more = True
+            else:
+                self._swept.pop(statement, None)
         return more
 
-    async def _forgotten(self, rows: Iterable[Row]) -> int:
+    async def _drop_all(self, rows: Iterable[Row]) -> None:
         """Forget files, their content first: who is killed in between finds them again."""
-        count = 0
-        for file, owner in rows:
+        reported = False
+        for file, owner, _ in rows:
             try:
                 await asyncio.to_thread(self._artifacts.drop_now, file, _artifact_owner(owner))
             except Failure as failure:
@@ -253,11 +264,11 @@ class Files:
                     raise
                 # Another has shared something under its id, so nothing there is the file's.
             except OSError:
-                report("The content of a file that is to be forgotten could not be removed.", self._redactor)
+                if not reported:  # it is the same with all of them, most likely
+                    report("The content of files that are to be forgotten cannot be removed.", self._redactor)
+                reported = True
                 continue
             await self._store.write(partial(_forget, file))
-            count += 1
-        return count
 
     def opened(self, file: File, pieces: ExitStack) -> BinaryIO:
         """A file's content, to be read. Raises Failure."""
@@ -344,8 +355,8 @@ class Files:
         return f"{scheme}://{host}{request.scope.get('root_path', '').rstrip('/')}"
 
 
-def _some(statement: Statement, before: float, tx: Tx) -> list[Row]:
-    return tx.all(statement, before=before, size=_SWEPT)
+def _some(statement: Statement, before: float, since: tuple[float, str], tx: Tx) -> list[Row]:
+    return tx.all(statement, before=before, since=since[0], after=since[1], size=_SWEPT)
 
 
 def _forget(file: str, tx: Tx) -> None:

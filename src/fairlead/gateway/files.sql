@@ -25,12 +25,15 @@ DELETE FROM gateway_files WHERE id IN (
 )
 
 -- unfinished
-SELECT id, owner FROM gateway_files WHERE artifact IS NULL AND created < :before ORDER BY created LIMIT :size
+SELECT id, owner, created FROM gateway_files
+WHERE artifact IS NULL AND created < :before AND (created, id) > (:since, :after)
+ORDER BY created, id LIMIT :size
 
 -- old
 -- It is kept from its upload on, which its address allowed for some time.
-SELECT id, owner FROM gateway_files
-WHERE artifact IS NOT NULL AND created < :before AND claimed < :before ORDER BY created LIMIT :size
+SELECT id, owner, created FROM gateway_files
+WHERE artifact IS NOT NULL AND created < :before AND claimed < :before AND (created, id) > (:since, :after)
+ORDER BY created, id LIMIT :size
 
 -- held
 SELECT coalesce(sum(size), 0) FROM gateway_files WHERE owner = :owner

@@ -89,8 +89,9 @@ _REQUEST_ID: Final = re.compile(rb"[\w.:+/=-]{1,128}")
 _STRANGER: Final = Caller("")
 
 
-#: Where the webhooks of an app may go, as its server was told in this process.
-_GUARDS: Final[WeakKeyDictionary[App, Guard]] = WeakKeyDictionary()
+#: What gateways of an app were told in this process, and what of it is for each of them to say.
+_TOLD: Final[WeakKeyDictionary[App, dict[str, Any]]] = WeakKeyDictionary()
+_ITS_OWN: Final = ("required", "resolve_context")
 
 
 class GatewayOptions(TypedDict, total=False):
@@ -138,9 +139,10 @@ class Gateway:
         self.owner = OWNERS[app] = options.get("owner", "local")
         self.per_minute = options.get("per_minute", 600)
         self.most = options.get("most", 4096)
+        _TOLD.setdefault(app, {}).update(
+            (name, value) for name, value in options.items() if name not in _ITS_OWN
+        )
         self.guard = options.get("guard") or Guard.from_environ(os.environ)
-        if "guard" in options:
-            _GUARDS[app] = self.guard
         self.retention = options.get("retention", 86_400.0)
         #: Where callers reach this server, if it is not as each request says.
         self.public_url = options.get("public_url", "").rstrip("/")
@@ -225,14 +227,12 @@ class Gateway:
     def start(self, *, serving: bool = True) -> None:
         """Begin what is done beside answering, on the event loop that runs.
 
-        Only a process that is serving knows how the files of callers are kept, and forgets them. Another delivers
-        to where the server does, if that was said where the app is.
+        Only a process that is serving knows how the files of callers are kept, and forgets them.
         """
         from fairlead.gateway.background import Background
 
         if self._background is None:
-            guard = self.guard if serving else _GUARDS.get(self.app, self.guard)
-            self._background = Background(self.app, guard, self.files if serving else None)
+            self._background = Background(self.app, self.guard, self.files if serving else None)
             self._background.start()
 
     async def stop(self) -> None:
@@ -380,6 +380,11 @@ class Gateway:
         if status == 401:
             headers = (*headers, (b"www-authenticate", b"Bearer"))
         await respond(exchange.send, status, encode(told), JSON, headers)
+
+
+def told(app: App) -> dict[str, Any]:
+    """What an app says of its gateway where it is, by `app.http(gateway={...})`, for the commands that make one."""
+    return dict(_TOLD.get(app, {}))
 
 
 def routes() -> list[Route]:

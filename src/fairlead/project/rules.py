@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from typing import Any, Final, Literal, NamedTuple
 
 from fairlead.actions import Action
@@ -219,6 +220,32 @@ def invalid_example(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[
             )
 
 
+@rule("warning")
+def invalid_default(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
+    """A parameter's default is not of its type: a caller who sends it is refused, and one who sends nothing is not."""
+    members = action.input.json_schema.get("properties", {})
+    given: Any = {
+        name: member["default"]
+        for name, member in members.items()
+        if isinstance(member, dict) and _can_be_sent(member.get("default"))
+    }
+    if action.input.drop_blanks is not None:
+        given, _dropped = action.input.drop_blanks(given)
+    if not given:
+        return
+    said: dict[str, str] = {}
+    try:
+        action.input.parse(given, repair=False)
+    except Exception as refused:  # a check of the author's may raise anything
+        for issue in getattr(refused, "issues", ()):
+            if issue.path and issue.path[0] in given:
+                said.setdefault(issue.path[0], issue.message)
+    for name, why in said.items():
+        yield Note(
+            f"The default of {name!r} does not fit its type. {why} Change the default or the type.", name
+        )
+
+
 @rule("error")
 def secret_default(action: AnyAction, _: Settings, __: Neighbours) -> Iterator[Note]:
     """A default or an example looks like a secret, and is shown in every manifest."""
@@ -240,6 +267,12 @@ def deprecated_without_replacement(action: AnyAction, _: Settings, __: Neighbour
     """A deprecated action does not say what to use instead."""
     if action.deprecation is not None and not (action.deprecation.replacement or action.deprecation.message):
         yield Note("Say what to use instead: deprecation={'replacement': '...'}.")
+
+
+def _can_be_sent(default: Any) -> bool:
+    """None is how Python says that nothing was given, JSON has no infinity, and what a model shows it may not take."""
+    endless = isinstance(default, float) and not isfinite(default)
+    return not (default is None or endless or isinstance(default, dict))
 
 
 def _code(code: object) -> str:

@@ -68,7 +68,7 @@ class RuntimeOptions(TypedDict, total=False):
     """What `Runtime` takes besides actions and services; `App` passes it on."""
 
     permission_checker: PermissionChecker | None
-    middleware: Sequence[Middleware]
+    middleware: Middleware | Sequence[Middleware]
     hooks: Mapping[str, Hook | list[Hook]] | None
     redact: Mapping[str, Any] | Callable[[Any], Any] | None
     idempotency: IdempotencyStore | None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fairlead._json import encode, loads, packed
 from fairlead.actions import Action
 from fairlead.actions.binding import Injected
+from fairlead.actions.policy import near_miss
 from fairlead.actions.surfaces import IN_PROCESS, is_local
 from fairlead.failures import Failure, Kind
 from fairlead.failures import action as wire
@@ -62,7 +63,11 @@ class Services(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(sorted(self)) or "none"
-        raise Failure(Kind.misconfigured, f"No service is named {name!r}. Known services: {known}.")
+        hint = near_miss(name, self)
+        raise Failure(Kind.misconfigured, f"No service is named {name!r}.{hint} Known services: {known}.")
+
+    def __missing__(self, name: Any) -> Any:
+        return self.__getattr__(str(name))
 
 
 class Context(Injected):

@@ -77,7 +77,7 @@ class Runtime:
         *,
         services: Mapping[str, Any] | None = None,
         permission_checker: PermissionChecker | None = None,
-        middleware: Sequence[Middleware] = (),
+        middleware: Middleware | Sequence[Middleware] = (),
         hooks: Mapping[str, Hook | list[Hook]] | None = None,
         redact: Mapping[str, Any] | Callable[[Any], Any] | None = None,
         idempotency: IdempotencyStore | None = None,
@@ -106,7 +106,7 @@ class Runtime:
         self.grace = checks.seconds("Runtime", "grace", grace) or 0.5
         self.workers = Workers()
         self.preflight = checks.one_of("Runtime", "preflight", preflight, checks.PREFLIGHTS)
-        self._middleware = tuple(checks.function("Runtime", "middleware", each) for each in middleware)
+        self._middleware: tuple[Middleware, ...] = checks.functions("Runtime", "middleware", middleware)
         if permission_checker is not None:
             checks.function("Runtime", "permission_checker", permission_checker)
         self._checker = permission_checker

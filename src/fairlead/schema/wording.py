@@ -57,12 +57,21 @@ def unexpected(key: Any, allowed: Sequence[str]) -> str:
 
 
 def near_miss(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+    """The known word that was probably meant, in whatever case."""
+    by_fold = {each.casefold(): each for each in known}
+    found = closest(word.casefold(), by_fold)
+    return by_fold[found] if found is not None else None
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that begins so, or else one that is spelled much alike."""
     from difflib import get_close_matches
 
-    by_fold = {each.casefold(): each for each in known}
-    found = get_close_matches(word[:100].casefold(), by_fold, n=1, cutoff=0.6)
-    return by_fold[found[0]] if found else None
+    known, word = list(known), word[:100]
+    # Of a long word that is cut short so little may be there that others are more alike. One letter begins too many.
+    begun = [each for each in known if each.startswith(word)] if len(word) > 1 else []
+    found = [min(begun, key=len)] if begun else get_close_matches(word, known, n=1, cutoff=0.6)
+    return found[0] if found else None
 
 
 def listed(words: Sequence[str]) -> str:

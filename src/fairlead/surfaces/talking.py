@@ -36,7 +36,10 @@ def agents_of(app: Runtime) -> list[Action[..., Any]]:
 
 def gateway_of(app: App) -> Any:
     """The agents' gateway of an app that has agents, else None. It is in a room above, and found by name."""
-    return importlib.import_module("fairlead.gateway").Gateway(app) if agents_of(app) else None
+    if not agents_of(app):
+        return None
+    room = importlib.import_module("fairlead.gateway.gateway")
+    return room.Gateway(app, **room.told(app))
 
 
 def keeps_conversations(action: Action[..., Any]) -> bool:

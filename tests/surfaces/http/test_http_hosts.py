@@ -66,6 +66,19 @@ async def talk() -> object:
 '''
 
 
+MATE = """
+from fairlead import App
+
+app = App("quay", store="sqlite:///quay.db")
+site = app.http(gateway={"files_quota": 4, "required": True})
+
+
+@app.agent
+async def mate(message: str) -> str:
+    \"\"\"Help.\"\"\"
+"""
+
+
 TOKENS = '''
 import os
 from fairlead import App
@@ -142,6 +155,8 @@ def test_it_can_be_mounted_in_another_app(harbour: Any, host: str) -> None:
         assert client.get("/tools/openapi.json").json()["servers"] == [{"url": "/tools"}]
         assert client.get("/tools/docs").status_code == 200
         assert client.post("/tools/fairlead/actions/nope/invoke", json={}).status_code == 404
+        message = client.get("/tools/").json()["error"]["message"]
+        assert re.findall(r"/[a-z/]+", message) == ["/tools/fairlead/actions", "/tools/docs"]
 
 
 def test_services_live_as_long_as_the_server(harbour: Any) -> None:
@@ -229,11 +244,30 @@ def served(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
 def test_serve_says_where_it_is_and_that_it_knows_nobody(quay: Path) -> None:
     with served(quay) as (process, client, said):
         assert client.post("/fairlead/actions/add/invoke", json={"input": {"a": 1}}).json()["data"] == 2
-        assert client.get("/docs").status_code == 200
+        places = re.findall(r"/[a-z/]+", client.get("/").json()["error"]["message"])
+        assert [client.get(place).status_code for place in places] == [200, 200]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert "anonymous" in said + process.stderr.read()
+
+
+@pytest.mark.parametrize("options", [[], ["--workers", "2"]])
+def test_what_the_app_tells_its_gateway_holds_for_serve(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "app.py").write_text(MATE)
+    key = subprocess.run(
+        fairlead("keys", "new", "ann"), cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    about = {"filename": "a.txt", "content_type": "text/plain"}
+    with served(tmp_path, *options) as (_, client, _):
+        for content, status in ((b"four", 200), (b"", 413)):
+            file = client.post(
+                "/api/v1/files/presign-upload", json=about, headers={"Authorization": f"Bearer {key}"}
+            ).json()["data"]
+            told = client.put(file["upload_url"], content=content, headers={"Content-Type": "text/plain"})
+            assert told.status_code == status
+        # Who may come in, each server says for itself.
+        assert client.get("/fairlead/actions").status_code == 200
 
 
 def test_a_running_call_ends_before_the_server_does(quay: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -238,6 +239,18 @@ def test_odd_paths_are_not_found(open_site: Open, path: str) -> None:
             answer += part
     status = int(answer.split()[1])
     assert status in (400, 404, 415)
+
+
+def places(answer: httpx.Response) -> list[str]:
+    assert (answer.status_code, code(answer)) == (404, "NOT_FOUND")
+    return re.findall(r"/[a-z/]+", answer.json()["error"]["message"])
+
+
+def test_whoever_asks_where_nothing_is_is_told_where_things_are(open_site: Open) -> None:
+    client = open_site()
+    assert places(client.get("/")) == ["/fairlead/actions", "/docs"]
+    assert [client.get(place).status_code for place in places(client.get("/"))] == [200, 200]
+    assert places(open_site(docs=False, bases=["/tools"]).get("/actions")) == ["/tools/actions"]
 
 
 def test_health_and_metrics_tell_how_it_is(open_site: Open) -> None:

@@ -15,12 +15,12 @@ def near_miss(word: str, choices: Iterable[str]) -> str:
 
 def closest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that was most likely meant, if one is close."""
-    from difflib import get_close_matches
+    from fairlead.schema import wording
 
     # Dashes that all flags have in common make no two of them alike.
     bare = {each.lstrip("-"): each for each in choices}
-    close = get_close_matches(word.lstrip("-"), list(bare), n=1, cutoff=0.6)
-    return bare[close[0]] if close else None
+    close = wording.closest(word.lstrip("-"), bare)
+    return None if close is None else bare[close]
 
 
 def misuse(*issues: Issue) -> Failure:

@@ -96,7 +96,7 @@ def settle(options: HttpOptions) -> Settings:
     limit = options.get("max_response")
     return Settings(
         _exposure(options),
-        _resolvers(options.get("resolve_context", ())),
+        checks.functions(_OWNER, "resolve_context", options.get("resolve_context", ())),
         _bases(options.get("bases", BASES)),
         _whole("max_body", options.get("max_body", MAX_BODY)),
         None if limit is None else _whole("max_response", limit),
@@ -132,15 +132,6 @@ def _exposure(options: HttpOptions) -> Exposure:
     return whole
 
 
-def _resolvers(given: object) -> tuple[Resolver, ...]:
-    listed = (given,) if callable(given) else given
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise DefinitionError(
-            f"{_OWNER}: resolve_context must be a function, or a list of them, not {given!r}."
-        )
-    return tuple(checks.function(_OWNER, "resolve_context", each) for each in listed)
-
-
 def _mcp(given: Any) -> bool | Server:
     return given if hasattr(given, "own_resources") else checks.boolean(_OWNER, "mcp", given)
 
@@ -157,7 +148,7 @@ def _mcp_oauth(options: HttpOptions) -> ProtectedResource | None:
         raise DefinitionError(f"{_OWNER}: mcp_oauth must be a ProtectedResource, not {given!r}.")
     if not options.get("mcp", True):
         raise DefinitionError(f"{_OWNER}: mcp_oauth is about /mcp, which mcp=False leaves out.")
-    if not _resolvers(options.get("resolve_context", ())):
+    if not checks.functions(_OWNER, "resolve_context", options.get("resolve_context", ())):
         raise DefinitionError(f"{_OWNER}: mcp_oauth needs a resolve_context, which checks the tokens.")
     told: ProtectedResource = given
     return told

@@ -108,7 +108,7 @@ class ActionRoutes:
         exchange = Exchange(self._host, scope, receive, send)
         try:
             if route is None:
-                await exchange.refuse(NotFound("There is nothing at this address."))
+                await exchange.refuse(self._nothing_here(scope))
             elif route.methods is None or scope["method"] in route.methods:
                 await route.handler(exchange, route)
             else:
@@ -126,6 +126,14 @@ class ActionRoutes:
     def add(self, path: str, route: Route) -> None:
         """Serve something else beside the actions."""
         self._routes[path] = route
+
+    def _nothing_here(self, scope: Scope) -> NotFound:
+        """Tells where things are: the address that a server prints is asked first, and has nothing itself."""
+        root = scope.get("root_path", "").rstrip("/")
+        docs = f", and the docs are at {root}/docs" if "/docs" in self._routes else ""
+        return NotFound(
+            f"There is nothing at this address. The actions are at {root}{self._bases[0]}/actions{docs}."
+        )
 
     def _prepared(self, base: str) -> Iterator[tuple[str, Route]]:
         yield f"{base}/actions", Route(self._list, LOOK)

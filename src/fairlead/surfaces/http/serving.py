@@ -6,6 +6,7 @@ What a worker serves is told to it by an environment variable: processes share n
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fairlead._json import dumps, loads
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure, Kind
+from fairlead.surfaces.talking import agents_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -68,6 +70,9 @@ class Plan(NamedTuple):
             from fairlead.surfaces.mcp.own import load_server
 
             options["mcp"] = load_server(*self.mcp)
+        if "gateway" in options or agents_of(app):
+            told = importlib.import_module("fairlead.gateway.gateway").told(app)
+            options["gateway"] = {**told, **options.get("gateway", {})}
         try:
             site: HttpApp = app.http(resolve_context=self.resolvers(), **options)
         except DefinitionError as exc:
