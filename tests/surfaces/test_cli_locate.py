@@ -65,6 +65,35 @@ def test_the_only_app_of_a_module_needs_no_name(cli: Cli, here: Path) -> None:
     assert cli(None, "--app", module(here, "board"), "whoami").json["data"] == "board"
 
 
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("serve main:app", "--app main:app serve"),
+        ("serve --port 0 src/main.py", "--app src/main.py serve"),
+        ("serve --app main:app --port 0", "--app main:app serve"),
+        ("dev --app=main:app", "--app main:app dev"),
+        ("tasks --app main:app", "--app main:app tasks"),
+        ("mcp main.py", "--app main.py mcp"),
+        ("actions --app", "--app MODULE:NAME actions"),
+    ],
+)
+def test_an_app_that_is_named_after_the_command_is_told_where_it_goes(
+    cli: Cli, here: Path, line: str, wanted: str
+) -> None:
+    ran = cli(None, *line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[1].endswith(f" {wanted}")
+
+
+@pytest.mark.parametrize(
+    "line", ["actions one", "keys new a b:c", "serve --prot 0", "serve http://main:app/"]
+)
+def test_no_app_is_seen_where_none_is_named(cli: Cli, here: Path, line: str) -> None:
+    ran = cli(None, *line.split())
+    assert ran.code == 2
+    assert "--app" not in ran.err
+
+
 def test_a_module_of_a_package_is_imported_as_one(cli: Cli, here: Path) -> None:
     package = here / f"package_{next(_numbers)}"
     package.mkdir()

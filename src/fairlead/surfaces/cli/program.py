@@ -257,6 +257,10 @@ class Program:
         except Failure as failure:
             # The command's own page explains what it takes, the program's page where an app is looked for.
             taken = failure.kind == Kind.invalid_input and not self._astray
+            if taken and not self.owned and (target := _misplaced(failure, arguments)):
+                spelled = f"{self.start.typed} --app {target} {name}"
+                where = str(failure.issues[0].path[0])
+                failure = wrong_option(where, f"an app is named before the command: {spelled}")
             return self._refuse(failure, name if taken else "")
 
     def call(
@@ -393,6 +397,29 @@ def _uncollected() -> Iterator[None]:
         gc.freeze()
         if gc.get_threshold()[0] == 0:
             gc.set_threshold(*before)
+
+
+def _misplaced(failure: Failure, arguments: list[str]) -> str:
+    """The app that a refused argument names, after the command, as other programs have it; empty if none does."""
+    where = str(failure.issues[0].path[0]) if failure.issues and failure.issues[0].path else ""
+    _, _, number = where.partition("argument ")
+    refused = arguments[int(number) - 1] if number.isdecimal() else where
+    if refused.partition("=")[0] == "--app":
+        return _after("--app", arguments) or "MODULE:NAME"
+    return refused if _names_an_app(refused) else ""
+
+
+def _after(flag: str, arguments: list[str]) -> str:
+    """The value of an option, as it was written."""
+    for name, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if name.partition("=")[0] == flag:
+            return name.partition("=")[2] or value
+    return ""
+
+
+def _names_an_app(word: str) -> bool:
+    module, _, name = word.partition(":")
+    return module.endswith(".py") or all(each.isidentifier() for each in (*module.split("."), name))
 
 
 def _here() -> str:
