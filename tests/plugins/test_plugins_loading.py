@@ -8,8 +8,10 @@ import logging
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from fairlead.failures import Failure
 from fairlead.plugins.finding import announce, build
 from fairlead.plugins.installing import roll_back
 from fairlead.plugins.layout import Layout
+from fairlead.plugins.library import this_machine
 from fairlead.plugins.plugin import CRASHES
 from fairlead.plugins.quarantine import Quarantine
 from plugins.installed_kit import ID, compiled_loader, install_from, macro, manifest, own_helpers, said
@@ -288,6 +291,45 @@ def test_a_file_that_is_no_library_is_told_so(tmp_path: Path, content: bytes, wo
     failed = app.plugins.failed["x"]
     assert failed.reason == "bad_library"
     assert words in failed.message
+
+
+def headed(sections: list[tuple[int, ...]], at: int = 64) -> bytes:
+    """A file that begins as a library does, with these section headers."""
+    head = bytearray(b"\x7fELF\x02\x01".ljust(64, b"\0"))
+    struct.pack_into("<HH", head, 16, 3, {"x86_64": 62, "aarch64": 183}.get(this_machine(), 0))
+    struct.pack_into("<Q", head, 40, at)
+    struct.pack_into("<HH", head, 58, 64, max(1, len(sections)))
+    return bytes(head) + b"".join(struct.pack("<IIQQQQIIQQ", *each) for each in sections)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        headed([], at=2**64 - 1),
+        headed([(0, 11, 0, 0, 2**63, 24, 0, 0, 0, 0)]),
+        headed([(0, 11, 0, 0, 192, 24, 1, 0, 0, 0), (0, 3, 0, 0, 2**64 - 1, 0, 0, 0, 0, 0)])
+        + b"\1\0\0\0\0\0\1\0".ljust(24, b"\0"),
+    ],
+    ids=["sections", "symbols", "names"],
+)
+def test_a_library_that_points_beyond_itself_is_told_so(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.so"
+    path.write_bytes(content)
+    app = App("demo")
+    assert app.add_plugin(path) is None
+    assert "damaged" in app.plugins.failed["x"].message
+
+
+def test_a_library_with_thousands_of_tables_is_looked_at_soon(tmp_path: Path) -> None:
+    symbols = bytes(24 * 100_000)
+    path = tmp_path / "x.so"
+    count = 2000
+    path.write_bytes(headed([(0, 11, 0, 0, 64 + 64 * count, len(symbols), 0, 0, 0, 0)] * count) + symbols)
+    began = time.monotonic()
+    app = App("demo")
+    assert app.add_plugin(path) is None
+    assert "osaurus_plugin_entry_v2" in app.plugins.failed["x"].message
+    assert time.monotonic() - began < 10
 
 
 def test_a_library_without_an_entry_is_told_so_and_not_run(tmp_path: Path) -> None:
