@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import io
 import json
 import os
+import random
 import shutil
 import stat
 import tarfile
@@ -16,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.failures import Failure
+from fairlead.failures import Failure, Kind
 from fairlead.plugins import archives
 from fairlead.plugins.building import build_plugin
 from fairlead.plugins.consent import consented
@@ -315,6 +318,65 @@ def test_an_archive_that_is_cut_short_is_refused(layout: Layout, project: Path, 
     with pytest.raises(Failure, match="refused"):
         install_from(archive, layout)
     assert layout.ids() == []
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_was_changed_on_its_way_is_refused(layout: Layout, tmp_path: Path, how: int) -> None:
+    archive = tmp_path / "p.zip"
+    with zipfile.ZipFile(archive, "w", how) as opened:
+        opened.writestr("plugin.py", random.Random(1).randbytes(5000).hex())
+        start = len("plugin.py") + 30
+    content = bytearray(archive.read_bytes())
+    # Behind the few bytes that say how it is packed.
+    content[start + 8 : start + 200] = b"\xff" * 192
+    archive.write_bytes(content)
+    with pytest.raises(Failure, match="refused"):
+        install_from(archive, layout)
+    assert layout.ids() == []
+
+
+def test_a_tar_that_was_changed_on_its_way_is_refused(layout: Layout, project: Path, tmp_path: Path) -> None:
+    (project / "data").write_bytes(random.Random(1).randbytes(50_000))
+    archive = tarred(project, tmp_path / "p.tar.gz")
+    content = bytearray(archive.read_bytes())
+    at = content.find((project / "data").read_bytes()[20_000:20_016])
+    assert at > 0, "what is random is packed as it is"
+    content[at] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(Failure, match="refused"):
+        install_from(archive, layout)
+    assert layout.ids() == []
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+def test_a_full_disk_is_not_taken_for_a_damaged_archive(
+    layout: Layout,
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[Path, Path], Path],
+) -> None:
+    archive = pack(project, tmp_path / ("p.zip" if pack is zipped else "p.tgz"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(Failure, match="No space left") as failed:
+        install_from(archive, layout)
+    assert failed.value.kind is Kind.misconfigured
+    assert layout.ids() == []
+
+
+def test_a_bomb_behind_the_end_of_a_tar_is_refused(
+    layout: Layout, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "LARGEST", 10 * 1024 * 1024)
+    archive = tarred(project, tmp_path / "p.tar.gz")
+    plain = gzip.decompress(archive.read_bytes())
+    archive.write_bytes(gzip.compress(plain + bytes(25 * 1024 * 1024)))
+    with pytest.raises(Failure, match="unpacks to more"):
+        install_from(archive, layout)
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(layout: Layout, tmp_path: Path) -> None:
