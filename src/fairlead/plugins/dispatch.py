@@ -53,6 +53,7 @@ DEFAULT_TITLE: Final = "Chat"
 _TRIES: Final = 3
 _LONGEST_TITLE: Final = 200
 _LONGEST_KEY: Final = 200
+_MOST_NAMES: Final = 1000
 _BUILT_IN: Final = ("fairlead.tools.", "fairlead.agents.")
 #: Whose tools are other people's, although it is here that they are called.
 _FOREIGN: Final = ("fairlead.tools.mcp.", "fairlead.tools.openapi.")
@@ -403,7 +404,9 @@ def pinned_names(given: Any, allowed: Collection[str], dropped: Callable[[str], 
     """The names in a request's `tools` that may be pinned, trimmed, each once, in order; others are told of."""
     if not isinstance(given, list):
         return []
-    names = dict.fromkeys(each.strip() for each in given if isinstance(each, str) and each.strip())
+    # Nobody has so many tools, and whoever sends millions of names would hold up the loop.
+    first = given[:_MOST_NAMES]
+    names = dict.fromkeys(each.strip() for each in first if isinstance(each, str) and each.strip())
     for name in names:
         if name not in allowed:
             dropped(name)
