@@ -21,6 +21,7 @@ from fairlead import App
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure
 from fairlead.plugins.finding import announce, build
+from fairlead.plugins.inference import Inference
 from fairlead.plugins.installing import roll_back
 from fairlead.plugins.layout import Layout
 from fairlead.plugins.library import this_machine
@@ -701,6 +702,60 @@ async def test_a_reload_loads_what_is_installed_now(tmp_path: Path) -> None:
         assert plugin is not None
         assert plugin.version == "1.1.0"
         assert (await app.invoke("more", {})).ok
+
+
+WAITS = """
+from fairlead.plugins.sdk import Plugin, host
+plugin = Plugin("test.waits", version="{version}")
+
+@plugin.tool(policy="auto")
+def wait() -> str:
+    "Wait for the host."
+    host.models()
+    return "{version}"
+
+@plugin.tool(policy="auto")
+def which() -> str:
+    "Say the version."
+    return "{version}"
+"""
+
+
+async def test_a_tool_is_there_while_calls_of_the_version_before_come_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def list_models(self: Inference) -> str:
+        asked.set()
+        await go.wait()
+        return '{"models": []}'
+
+    monkeypatch.setattr(Inference, "list_models", list_models)
+    waits = tmp_path / "waits"
+    waits.mkdir()
+    (waits / "plugin.py").write_text(WAITS.format(version="1.0.0"))
+    install_from(waits)
+    app = App("demo", store=f"sqlite:///{tmp_path}/store.db")
+    app.add_plugins()
+    async with app:
+        waiting = asyncio.ensure_future(app.invoke("wait", {}))
+        await asked.wait()
+        taken_in = asyncio.ensure_future(app.plugins.taken_in())
+        (waits / "plugin.py").write_text(WAITS.format(version="1.1.0"))
+        install_from(waits)
+        await asyncio.wait_for(taken_in, 20)
+        # Nor are others held up by it.
+        taken_in = asyncio.ensure_future(app.plugins.taken_in())
+        install_from(made(tmp_path, tools=["work"]))
+        await asyncio.wait_for(taken_in, 20)
+        assert (await app.invoke("work", {})).ok
+        which = asyncio.ensure_future(app.invoke("which", {}))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
+        assert (await waiting).data == "1.0.0"
+        assert (await which).data == "1.1.0"
 
 
 async def test_what_a_reload_has_loaded_is_not_loaded_once_more(tmp_path: Path) -> None:
