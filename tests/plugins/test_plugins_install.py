@@ -14,13 +14,14 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairlead.failures import Failure, Kind
-from fairlead.plugins import archives
+from fairlead.plugins import archives, installing
 from fairlead.plugins.building import build_plugin
 from fairlead.plugins.consent import consented
 from fairlead.plugins.finding import NotLoaded, build, find
@@ -447,6 +448,26 @@ def test_a_link_in_a_folder_is_not_followed(layout: Layout, project: Path) -> No
     assert "passwd" not in installed(layout)
 
 
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_a_program_that_ends_while_it_installs_leaves_a_version_that_is_whole(
+    layout: Layout, project: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """Whichever of its steps was the last: the same version is installed again, and the power fails."""
+    install_from(project, layout)
+    rename, done = os.rename, []
+
+    def last(source: Any, target: Any) -> None:
+        rename(source, target)
+        done.append(target)
+        if len(done) >= renames:
+            raise SystemExit
+
+    with monkeypatch.context() as patch, suppress(SystemExit):
+        patch.setattr(os, "rename", last)
+        install_from(project, layout)
+    ready(layout)
+
+
 def test_a_failure_half_way_leaves_what_was_there(
     layout: Layout, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,6 +480,8 @@ def test_a_failure_half_way_leaves_what_was_there(
             raise OSError("no space")
         rename(source, target)
 
+    # As where two folders cannot change places at once.
+    monkeypatch.setattr(installing, "_exchanged", lambda *_: False)
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(Failure, match="no space"):
         install_from(project, layout)
