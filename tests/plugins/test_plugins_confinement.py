@@ -312,6 +312,16 @@ async def test_a_folder_that_is_filled_ends_the_plugin_and_is_emptied(
     assert not first.exists()
 
 
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize(("how", "allow"), [("unseen", ()), ("child", ("processes",))])
+async def test_what_any_process_of_a_plugin_keeps_open_counts_in_each_fence(
+    process_runner: Make, hostile: Path, fence: str, how: str, allow: tuple[str, ...]
+) -> None:
+    runner = process_runner(hostile, fence=fence, allow=allow, limits=Limits(folder=1_000_000))
+    with pytest.raises(Failure, match="keeps more than"):
+        pytest.fail(await invoke(runner, "fill_folder", how))
+
+
 @pytest.mark.parametrize(("id", "how"), [("nest", "30 200 1"), ("close_folder", "1")])
 async def test_what_is_kept_where_nobody_can_look_ends_the_plugin_and_is_removed(
     process_runner: Make, hostile: Path, id: str, how: str

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -80,10 +81,13 @@ def _opened(name: str, within: int) -> int:
     return os.open(name, _FOLDER, dir_fd=within)
 
 
-def too_much(folder: Path, pid: int, most_bytes: int, most_files: int) -> str | None:
-    """What there is too much of in the folder, files counted that were removed and are still open; None if nothing."""
+def too_much(folder: Path, pids: Iterable[int], most_bytes: int, most_files: int) -> str | None:
+    """What there is too much of in the folder; None if nothing.
+
+    Files are counted that were removed and that one of the processes still has open.
+    """
     files, size = 0, 0
-    left = [str(folder), f"/proc/{pid}/fd"]
+    left = [str(folder), *(f"/proc/{pid}/fd" for pid in pids)]
     while left:
         try:
             entries = os.scandir(left.pop())
@@ -104,6 +108,25 @@ def too_much(folder: Path, pid: int, most_bytes: int, most_files: int) -> str | 
             if error.errno in _HIDDEN:
                 return f"it keeps what cannot be looked at in its folder ({error.strerror})"
     return None
+
+
+def belonging(pid: int) -> set[int]:
+    """A process, those of its group, and those that any of them started."""
+    started: dict[int, list[int]] = {}
+    found, left = set[int](), [pid]
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []
+    for name in names:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            about = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
+            started.setdefault(int(about[1]), []).append(int(name))
+            if int(about[2]) == pid:
+                left.append(int(name))
+    while left:
+        each = left.pop()
+        if each not in found:
+            found.add(each)
+            left += started.get(each, ())
+    return found
 
 
 def _looked_at(entry: os.DirEntry[str]) -> os.stat_result | None:
