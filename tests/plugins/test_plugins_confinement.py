@@ -312,6 +312,44 @@ async def test_a_folder_that_is_filled_ends_the_plugin_and_is_emptied(
     assert not first.exists()
 
 
+@pytest.mark.parametrize("fence", FENCES)
+@pytest.mark.parametrize(("how", "allow"), [("unseen", ()), ("child", ("processes",))])
+async def test_what_any_process_of_a_plugin_keeps_open_counts_in_each_fence(
+    process_runner: Make, hostile: Path, fence: str, how: str, allow: tuple[str, ...]
+) -> None:
+    runner = process_runner(hostile, fence=fence, allow=allow, limits=Limits(folder=1_000_000))
+    with pytest.raises(Failure, match="keeps more than"):
+        pytest.fail(await invoke(runner, "fill_folder", how))
+
+
+@pytest.mark.parametrize(("id", "how"), [("nest", "30 200 1"), ("close_folder", "1")])
+async def test_what_is_kept_where_nobody_can_look_ends_the_plugin_and_is_removed(
+    process_runner: Make, hostile: Path, id: str, how: str
+) -> None:
+    runner = process_runner(hostile, limits=Limits(folder=1_000_000))
+    await runner.start()
+    first = folder_of(runner.pid or 0)
+    # The system's own user may look into every folder, and counts what is in it.
+    with pytest.raises(Failure, match="it keeps") as ended:
+        pytest.fail(await invoke(runner, id, how))
+    assert ended.value.kind is Kind.unavailable
+    assert await invoke(runner, "fine", "still here") == "still here"
+    await runner.stop()
+    assert not first.exists()
+
+
+@pytest.mark.parametrize(("id", "how"), [("nest", "1500 1 0"), ("nest", "15 200 0"), ("close_folder", "0")])
+async def test_a_folder_is_removed_however_deep_or_closed_it_is(
+    process_runner: Make, hostile: Path, id: str, how: str
+) -> None:
+    runner = process_runner(hostile)
+    await runner.start()
+    folder = folder_of(runner.pid or 0)
+    assert await invoke(runner, id, how) == "done"
+    await runner.stop()
+    assert not folder.exists()
+
+
 async def test_the_process_is_limited_and_has_no_privileges(process_runner: Make, hostile: Path) -> None:
     runner = process_runner(hostile, limits=Limits(data=300 * 1024**2, nofile=100))
     await runner.start()

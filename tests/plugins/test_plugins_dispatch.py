@@ -437,6 +437,30 @@ async def test_a_draft_is_kept_with_its_task_and_told(library: Path, tmp_path: P
     assert [number for number, _ in events][-1] == COMPLETED
 
 
+def on_disk(folder: Path) -> bytes:
+    """All that the store has written."""
+    return b"".join(each.read_bytes() for each in folder.glob("store.db*") if each.is_file())
+
+
+async def test_what_a_plugin_shows_of_a_task_is_redacted(library: Path, tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    model = ScriptModel([Turn("Done.", after=gate)])
+    async with bridged(library, tmp_path, model) as bridge:
+        told = await bridge.dispatch(title="Letter, password=canary-1")
+        await model.asked()
+        draft = {"text": "Dear, token=canary-2", "password": "canary-3", "parts": [{"api_key": "canary-4"}]}
+        await bridge.host(slots.SEND_DRAFT, told["id"], draft)
+        await bridge.until(8, told["id"])
+        state = await bridge.host(slots.TASK_STATUS, told["id"])
+        gate.set()
+        await bridge.told_all(told["id"])
+    assert state["title"].startswith("Letter, password=")
+    assert state["draft"]["text"].startswith("Dear, ")
+    kept = on_disk(tmp_path)
+    assert b"Dear, token=" in kept
+    assert b"canary-" not in kept + str(state).encode()
+
+
 async def interrupted(bridge: Bridge, model: ScriptModel, message: str | None) -> list[str]:
     """What the next run of the session sees after an interrupt."""
     told = await bridge.dispatch("Count to ten.", session_id="chat")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import io
 import json
 import os
+import random
 import shutil
 import stat
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead.failures import Failure
-from fairlead.plugins import archives
+from fairlead.failures import Failure, Kind
+from fairlead.plugins import archives, installing
 from fairlead.plugins.building import build_plugin
 from fairlead.plugins.consent import consented
 from fairlead.plugins.finding import NotLoaded, build, find
@@ -317,6 +321,65 @@ def test_an_archive_that_is_cut_short_is_refused(layout: Layout, project: Path, 
     assert layout.ids() == []
 
 
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_was_changed_on_its_way_is_refused(layout: Layout, tmp_path: Path, how: int) -> None:
+    archive = tmp_path / "p.zip"
+    with zipfile.ZipFile(archive, "w", how) as opened:
+        opened.writestr("plugin.py", random.Random(1).randbytes(5000).hex())
+        start = len("plugin.py") + 30
+    content = bytearray(archive.read_bytes())
+    # Behind the few bytes that say how it is packed.
+    content[start + 8 : start + 200] = b"\xff" * 192
+    archive.write_bytes(content)
+    with pytest.raises(Failure, match="refused"):
+        install_from(archive, layout)
+    assert layout.ids() == []
+
+
+def test_a_tar_that_was_changed_on_its_way_is_refused(layout: Layout, project: Path, tmp_path: Path) -> None:
+    (project / "data").write_bytes(random.Random(1).randbytes(50_000))
+    archive = tarred(project, tmp_path / "p.tar.gz")
+    content = bytearray(archive.read_bytes())
+    at = content.find((project / "data").read_bytes()[20_000:20_016])
+    assert at > 0, "what is random is packed as it is"
+    content[at] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(Failure, match="refused"):
+        install_from(archive, layout)
+    assert layout.ids() == []
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+def test_a_full_disk_is_not_taken_for_a_damaged_archive(
+    layout: Layout,
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[Path, Path], Path],
+) -> None:
+    archive = pack(project, tmp_path / ("p.zip" if pack is zipped else "p.tgz"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(Failure, match="No space left") as failed:
+        install_from(archive, layout)
+    assert failed.value.kind is Kind.misconfigured
+    assert layout.ids() == []
+
+
+def test_a_bomb_behind_the_end_of_a_tar_is_refused(
+    layout: Layout, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "LARGEST", 10 * 1024 * 1024)
+    archive = tarred(project, tmp_path / "p.tar.gz")
+    plain = gzip.decompress(archive.read_bytes())
+    archive.write_bytes(gzip.compress(plain + bytes(25 * 1024 * 1024)))
+    with pytest.raises(Failure, match="unpacks to more"):
+        install_from(archive, layout)
+
+
 def test_a_bomb_is_refused_before_it_is_unpacked(layout: Layout, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "p.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", b"\0" * (20 * 1024 * 1024))
@@ -385,6 +448,26 @@ def test_a_link_in_a_folder_is_not_followed(layout: Layout, project: Path) -> No
     assert "passwd" not in installed(layout)
 
 
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_a_program_that_ends_while_it_installs_leaves_a_version_that_is_whole(
+    layout: Layout, project: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """Whichever of its steps was the last: the same version is installed again, and the power fails."""
+    install_from(project, layout)
+    rename, done = os.rename, []
+
+    def last(source: Any, target: Any) -> None:
+        rename(source, target)
+        done.append(target)
+        if len(done) >= renames:
+            raise SystemExit
+
+    with monkeypatch.context() as patch, suppress(SystemExit):
+        patch.setattr(os, "rename", last)
+        install_from(project, layout)
+    ready(layout)
+
+
 def test_a_failure_half_way_leaves_what_was_there(
     layout: Layout, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +480,8 @@ def test_a_failure_half_way_leaves_what_was_there(
             raise OSError("no space")
         rename(source, target)
 
+    # As where two folders cannot change places at once.
+    monkeypatch.setattr(installing, "_exchanged", lambda *_: False)
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(Failure, match="no space"):
         install_from(project, layout)

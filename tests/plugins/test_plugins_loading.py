@@ -8,8 +8,10 @@ import logging
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from fairlead import App
 from fairlead.actions import DefinitionError
 from fairlead.failures import Failure
 from fairlead.plugins.finding import announce, build
+from fairlead.plugins.inference import Inference
 from fairlead.plugins.installing import roll_back
 from fairlead.plugins.layout import Layout
+from fairlead.plugins.library import this_machine
 from fairlead.plugins.plugin import CRASHES
 from fairlead.plugins.quarantine import Quarantine
 from plugins.installed_kit import ID, compiled_loader, install_from, macro, manifest, own_helpers, said
@@ -288,6 +292,45 @@ def test_a_file_that_is_no_library_is_told_so(tmp_path: Path, content: bytes, wo
     failed = app.plugins.failed["x"]
     assert failed.reason == "bad_library"
     assert words in failed.message
+
+
+def headed(sections: list[tuple[int, ...]], at: int = 64) -> bytes:
+    """A file that begins as a library does, with these section headers."""
+    head = bytearray(b"\x7fELF\x02\x01".ljust(64, b"\0"))
+    struct.pack_into("<HH", head, 16, 3, {"x86_64": 62, "aarch64": 183}.get(this_machine(), 0))
+    struct.pack_into("<Q", head, 40, at)
+    struct.pack_into("<HH", head, 58, 64, max(1, len(sections)))
+    return bytes(head) + b"".join(struct.pack("<IIQQQQIIQQ", *each) for each in sections)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        headed([], at=2**64 - 1),
+        headed([(0, 11, 0, 0, 2**63, 24, 0, 0, 0, 0)]),
+        headed([(0, 11, 0, 0, 192, 24, 1, 0, 0, 0), (0, 3, 0, 0, 2**64 - 1, 0, 0, 0, 0, 0)])
+        + b"\1\0\0\0\0\0\1\0".ljust(24, b"\0"),
+    ],
+    ids=["sections", "symbols", "names"],
+)
+def test_a_library_that_points_beyond_itself_is_told_so(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.so"
+    path.write_bytes(content)
+    app = App("demo")
+    assert app.add_plugin(path) is None
+    assert "damaged" in app.plugins.failed["x"].message
+
+
+def test_a_library_with_thousands_of_tables_is_looked_at_soon(tmp_path: Path) -> None:
+    symbols = bytes(24 * 100_000)
+    path = tmp_path / "x.so"
+    count = 2000
+    path.write_bytes(headed([(0, 11, 0, 0, 64 + 64 * count, len(symbols), 0, 0, 0, 0)] * count) + symbols)
+    began = time.monotonic()
+    app = App("demo")
+    assert app.add_plugin(path) is None
+    assert "osaurus_plugin_entry_v2" in app.plugins.failed["x"].message
+    assert time.monotonic() - began < 10
 
 
 def test_a_library_without_an_entry_is_told_so_and_not_run(tmp_path: Path) -> None:
@@ -659,6 +702,60 @@ async def test_a_reload_loads_what_is_installed_now(tmp_path: Path) -> None:
         assert plugin is not None
         assert plugin.version == "1.1.0"
         assert (await app.invoke("more", {})).ok
+
+
+WAITS = """
+from fairlead.plugins.sdk import Plugin, host
+plugin = Plugin("test.waits", version="{version}")
+
+@plugin.tool(policy="auto")
+def wait() -> str:
+    "Wait for the host."
+    host.models()
+    return "{version}"
+
+@plugin.tool(policy="auto")
+def which() -> str:
+    "Say the version."
+    return "{version}"
+"""
+
+
+async def test_a_tool_is_there_while_calls_of_the_version_before_come_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def list_models(self: Inference) -> str:
+        asked.set()
+        await go.wait()
+        return '{"models": []}'
+
+    monkeypatch.setattr(Inference, "list_models", list_models)
+    waits = tmp_path / "waits"
+    waits.mkdir()
+    (waits / "plugin.py").write_text(WAITS.format(version="1.0.0"))
+    install_from(waits)
+    app = App("demo", store=f"sqlite:///{tmp_path}/store.db")
+    app.add_plugins()
+    async with app:
+        waiting = asyncio.ensure_future(app.invoke("wait", {}))
+        await asked.wait()
+        taken_in = asyncio.ensure_future(app.plugins.taken_in())
+        (waits / "plugin.py").write_text(WAITS.format(version="1.1.0"))
+        install_from(waits)
+        await asyncio.wait_for(taken_in, 20)
+        # Nor are others held up by it.
+        taken_in = asyncio.ensure_future(app.plugins.taken_in())
+        install_from(made(tmp_path, tools=["work"]))
+        await asyncio.wait_for(taken_in, 20)
+        assert (await app.invoke("work", {})).ok
+        which = asyncio.ensure_future(app.invoke("which", {}))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
+        assert (await waiting).data == "1.0.0"
+        assert (await which).data == "1.1.0"
 
 
 async def test_what_a_reload_has_loaded_is_not_loaded_once_more(tmp_path: Path) -> None:

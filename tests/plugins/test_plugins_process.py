@@ -504,3 +504,21 @@ async def test_folders_of_hosts_that_ended_without_a_word_are_removed(
     await process_runner(toy).start()
     assert not left.exists()
     assert ours.exists()
+
+
+async def test_a_deep_folder_that_was_left_behind_keeps_no_plugin_from_starting(
+    process_runner: Make, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ended = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await ended.wait()
+    left = tmp_path / f"fairlead-plugin-{ended.pid}-abc"
+    left.mkdir()
+    at = os.open(left, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=at)
+        at, above = os.open("d", os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(at)
+    await process_runner(toy).start()
+    assert not left.exists()

@@ -358,6 +358,27 @@ async def test_who_gives_up_waiting_does_not_let_others_in_early() -> None:
     assert order == ["first", "third"]
 
 
+async def test_however_many_give_up_waiting_the_next_has_its_turn() -> None:
+    from fairlead.plugins.turns import Turns
+
+    turns = Turns()
+
+    async def take() -> str:
+        async with turns.taken():
+            return "done"
+
+    async with turns.taken():
+        many = [asyncio.ensure_future(take()) for _ in range(2000)]
+        await asyncio.sleep(0)
+        for each in many:
+            each.cancel()
+        await asyncio.wait(many)
+        last = asyncio.ensure_future(take())
+        await asyncio.sleep(0)
+    assert await asyncio.wait_for(last, 20) == "done"
+    assert await asyncio.wait_for(take(), 20) == "done"
+
+
 # Names.
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
+from fairlead import App
+from fairlead._json import dumps
+from fairlead.plugins.dispatch import Dispatches, pinned_names
 from fairlead.plugins.warnings import KEPT, MOST_TOLD, UNKNOWN, Warned, Warnings
 from plugins.plugin_host import Host
 
@@ -46,6 +52,32 @@ def test_a_plugin_that_makes_up_reasons_takes_no_more_memory() -> None:
         warnings.once("a", "config_set", f"too_large|{number}", "") for number in range(MOST_TOLD + 50)
     )
     assert told == MOST_TOLD
+
+
+def test_a_plugin_that_makes_up_reasons_leaves_room_for_the_warnings_of_others() -> None:
+    warnings = Warnings()
+    for number in range(MOST_TOLD + 1):
+        warnings.once("a", "dispatch", f"tool_scope|{number}", "")
+    assert warnings.once("b", "dispatch", "agent_override", "words")
+    assert [each.text for each in warnings.of("b")] == ["words"]
+
+
+async def test_a_name_of_any_length_takes_little_room(host: Host) -> None:
+    """As `dispatch` has it, before anything else is looked at."""
+    name = "x" * 1_000_000
+    warn = partial(host.warnings.once, host.plugin)
+    tasks = Dispatches(App("demo"), host.plugin, warn=warn, deliver=lambda *_, **__: asyncio.sleep(0))
+    tasks.planned(dumps({"prompt": "Go.", "tools": [name]}), host.frame)
+    (warned,) = host.warnings.all()
+    assert warned.key.startswith(f"{host.plugin}|dispatch|tool_scope|xxx")
+    assert len(warned.key) + len(warned.text) < 2000
+
+
+def test_of_millions_of_names_the_first_are_looked_at() -> None:
+    looked: list[str] = []
+    names = [str(number) for number in range(100_000)]
+    assert pinned_names([*names[:5], "echo", *names], {"echo"}, looked.append) == ["echo"]
+    assert len(looked) < 2000
 
 
 def test_a_plugin_s_warnings_are_found_by_its_id() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
@@ -23,6 +24,8 @@ _SMALLEST_PART: Final = 1 / 1000
 _DEEPEST: Final = 32
 #: Bytes that a tar may have read at once. Contents come in small pieces; only what is written about an entry does not.
 _AT_ONCE: Final = 1024 * 1024
+#: What is wrong with the disk, and not with the archive.
+_OURS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _ENDINGS: Final = (".zip", ".tar.gz", ".tgz")
 
 
@@ -36,6 +39,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
     Raises:
         Failure: it is damaged, too large, or has an entry that has no place in a plugin; then nothing is kept.
+        OSError: there is no room to unpack it to.
     """
     try:
         if archive.stat().st_size > LARGEST:
@@ -46,18 +50,14 @@ def unpack(archive: Path, folder: Path) -> None:
         else:
             with _Stream(archive) as packed, tarfile.open(fileobj=packed, mode="r:") as opened_tar:
                 _unpack_tar(opened_tar, folder)
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        NotImplementedError,
-        ValueError,
-    ) as exc:
-        raise _refused(archive, f"it is damaged, or not an archive of its kind ({exc})") from exc
+                packed.check()
     except Failure as failure:
         raise _refused(archive, failure.message) from None
+    except Exception as exc:
+        # Of bytes that make no sense, each way of packing says so by an error of its own.
+        if isinstance(exc, OSError) and exc.errno in _OURS:
+            raise
+        raise _refused(archive, f"it is damaged, or not an archive of its kind ({exc})") from exc
 
 
 def _unpack_zip(archive: zipfile.ZipFile, folder: Path) -> None:
@@ -108,6 +108,12 @@ class _Stream(gzip.GzipFile):
         if size is None or not 0 <= size <= _AT_ONCE:
             raise Failure(Kind.too_large, "more is written about one of its entries than about any file")
         return super().read(size)
+
+    def check(self) -> None:
+        """Read what is left: at the end it says whether all of it came as it was packed."""
+        while self.read(_AT_ONCE):
+            if self.tell() > 2 * LARGEST:
+                raise Failure(Kind.too_large, f"it unpacks to more than {LARGEST // 1024 // 1024} MiB")
 
     def seek(self, offset: int, whence: int = 0) -> int:
         if offset > 2 * LARGEST:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 from fairlead.failures import Failure, Kind
 from fairlead.failures.host import HostFailure, HostTimeout
 from fairlead.failures.redaction import DEFAULT
-from fairlead.plugins import fences, frames, scratch
+from fairlead.plugins import confinement, fences, frames, scratch
 from fairlead.plugins.lanes import BRIEF, Label, Lane, Said
 from fairlead.plugins.runner import Frame, Services, Terminated
 
@@ -166,11 +166,17 @@ class Child:
 
     def _look_at_folder(self) -> None:
         """On a thread: there may be much to look at."""
-        limits = self.plan.limits
-        looking = self.loop.run_in_executor(
-            None, scratch.too_much, self.plan.scratch, self.pid, limits.folder, limits.files
-        )
-        looking.add_done_callback(self._looked)
+        self.loop.run_in_executor(None, self._too_much).add_done_callback(self._looked)
+
+    def _too_much(self) -> str | None:
+        plan, limits = self.plan, self.plan.limits
+        pids = {self.pid}
+        if plan.fence == "bubblewrap":
+            # The plugin is one of those that this process started; which itself may be the system's to look at.
+            pids = {each for each in scratch.belonging(self.pid) if os.access(f"/proc/{each}/fd", os.R_OK)}
+        elif confinement.PROCESSES in plan.allow:
+            pids = scratch.belonging(self.pid)
+        return scratch.too_much(plan.scratch, pids, limits.folder, limits.files)
 
     def _looked(self, looking: asyncio.Future[str | None]) -> None:
         if self.over is not None or looking.cancelled():

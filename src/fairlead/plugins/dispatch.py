@@ -34,6 +34,7 @@ from fairlead.plugins.inference import Instructions, Warn, override_words, unbou
 from fairlead.plugins.runner import Frame
 from fairlead.plugins.sessions import SQL, PluginSession
 from fairlead.runtime import App
+from fairlead.runtime.context import shown
 from fairlead.store.rates import window
 from fairlead.store.store import Tx, writable
 from fairlead.tasks import ledger
@@ -53,6 +54,7 @@ DEFAULT_TITLE: Final = "Chat"
 _TRIES: Final = 3
 _LONGEST_TITLE: Final = 200
 _LONGEST_KEY: Final = 200
+_MOST_NAMES: Final = 1000
 _BUILT_IN: Final = ("fairlead.tools.", "fairlead.agents.")
 #: Whose tools are other people's, although it is here that they are called.
 _FOREIGN: Final = ("fairlead.tools.mcp.", "fairlead.tools.openapi.")
@@ -177,7 +179,7 @@ class Dispatches:
             prompt,
             id,
             agent,
-            (title or DEFAULT_TITLE)[:_LONGEST_TITLE],
+            self._app.redactor.text((title or DEFAULT_TITLE)[:_LONGEST_TITLE]),
             None if key is None else _short(key),
             tuple(self._pinned(body.get("tools"))),
             bookmark if bookmark is not None and _is_base64(bookmark) else None,
@@ -322,11 +324,13 @@ class Dispatches:
         if found is None or draft is None:
             return
         session, running = found
-        said = ("draft", self._app.wall(), {"draft": _object(draft)})
+        # As what an action tells of its task: it is kept, and those who watch are shown it.
+        told = shown(_object(draft), self._app.redactor)
+        said = ("draft", self._app.wall(), {"draft": told})
 
         def work(tx: Tx) -> None:
             if ledger.say(tx, running.id, said):
-                tx.run(SQL.set_draft, id=session.id, draft=writable(draft))
+                tx.run(SQL.set_draft, id=session.id, draft=_json.dumps(told))
 
         await self._app.store.write(work)
 
@@ -403,7 +407,9 @@ def pinned_names(given: Any, allowed: Collection[str], dropped: Callable[[str], 
     """The names in a request's `tools` that may be pinned, trimmed, each once, in order; others are told of."""
     if not isinstance(given, list):
         return []
-    names = dict.fromkeys(each.strip() for each in given if isinstance(each, str) and each.strip())
+    # Nobody has so many tools, and whoever sends millions of names would hold up the loop.
+    first = given[:_MOST_NAMES]
+    names = dict.fromkeys(each.strip() for each in first if isinstance(each, str) and each.strip())
     for name in names:
         if name not in allowed:
             dropped(name)

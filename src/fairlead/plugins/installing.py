@@ -136,13 +136,7 @@ def _install(draft: Draft) -> Receipt:
     layout.data(draft.id).mkdir(exist_ok=True, mode=0o700)
     mended = _library_digest(place) not in (None, receipt.dylib_sha256)
     with alone_in(home):
-        old = _set_aside(place)
-        try:
-            os.rename(draft.folder, place)
-        except OSError:
-            if old is not None:
-                os.rename(old, place)
-            raise
+        old = _put(draft.folder, place)
         sync_folder(home)
         layout.point(draft.id, version)
         if old is not None:
@@ -335,6 +329,32 @@ def _library_digest(folder: Path) -> str | None:
     with contextlib.suppress(Failure):
         return read_receipt(folder).dylib_sha256
     return None
+
+
+def _put(folder: Path, place: Path) -> Path | None:
+    """Put a version in its place; gives where the one is that was there."""
+    if place.exists() and _exchanged(folder, place):
+        return folder
+    old = _set_aside(place)
+    try:
+        os.rename(folder, place)
+    except BaseException:
+        if old is not None:
+            os.rename(old, place)
+        raise
+    return old
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Have two folders change places, so that there is one at any moment; whether this system can."""
+    import ctypes
+
+    try:
+        exchange = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchanging = -100, 2
+    return bool(exchange(here, os.fsencode(one), here, os.fsencode(other), exchanging) == 0)
 
 
 def _set_aside(place: Path) -> Path | None:

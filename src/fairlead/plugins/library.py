@@ -59,7 +59,7 @@ def facts(path: Path) -> Facts:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             try:
                 return _read(content)
-            except (struct.error, IndexError) as exc:
+            except (struct.error, IndexError, OverflowError) as exc:
                 raise ValueError("it is cut short or damaged") from exc
 
 
@@ -82,10 +82,10 @@ def _defined(content: mmap.mmap, order: str) -> set[str]:
         struct.unpack_from(f"{order}IIQQQQIIQQ", content, table + index * size) for index in range(count)
     ]
     names: set[str] = set()
-    for section in sections:
-        if section[1] != _DYNSYM:
-            continue
-        offset, length, strings = section[4], section[5], sections[section[6]]
+    # A library has one such table; with many, looking at each would take hours.
+    symbols = next((section for section in sections if section[1] == _DYNSYM), None)
+    if symbols is not None:
+        offset, length, strings = symbols[4], symbols[5], sections[symbols[6]]
         for index in range(min(length // 24, _MOST_SYMBOLS)):
             name, _, _, home = struct.unpack_from(f"{order}IBBH", content, offset + index * 24)
             if home and name:

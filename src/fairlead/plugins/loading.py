@@ -82,7 +82,9 @@ class Plugins:
         self._wanted: dict[str, _Wanted] = {}
         self._all: Options | None = None
         self._living = False
-        self._waking: set[asyncio.Task[None]] = set()
+        #: Those that are being ended, with calls still in them.
+        self._leaving: list[Plugin] = []
+        self._working: set[asyncio.Task[None]] = set()
         self._changing: dict[str, asyncio.Lock] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._tunnels: Tunnels | None = None
@@ -146,9 +148,13 @@ class Plugins:
         return not plugin.started and await waiting(self.app.store, plugin.id)
 
     def _wake(self, plugin: Plugin) -> None:
-        task = asyncio.get_running_loop().create_task(self._woken(plugin))
-        self._waking.add(task)
-        task.add_done_callback(self._waking.discard)
+        self._in_background(self._woken(plugin))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+        return task
 
     async def reload(self, id: str) -> Plugin | None:
         """End a plugin and load what is installed now; gives None where that failed."""
@@ -159,12 +165,17 @@ class Plugins:
             wanted = self._wanted.get(id)
             if wanted is None:
                 raise Failure(Kind.not_found, f"The app has no plugin {id!r}.")
-            return await self._replaced(wanted)
+            before, plugin = await self._replaced(wanted)
+        await asyncio.shield(self._in_background(self._end(before)))
+        return plugin
 
-    async def _replaced(self, wanted: _Wanted) -> Plugin | None:
+    async def _replaced(self, wanted: _Wanted) -> tuple[Plugin | None, Plugin | None]:
+        """The plugin that is to be ended, and the one in its place, which starts after that.
+
+        The one is gone and the other there in the same moment: what calls are in it may take minutes.
+        """
         found = await asyncio.to_thread(self._looked_at, wanted)
-        await self._remove(wanted)
-        return self._settle(wanted, found)
+        return self._take_out(wanted), self._settle(wanted, found)
 
     async def retry(self, id: str) -> Plugin | None:
         """Take a plugin out of quarantine and load it again."""
@@ -178,8 +189,8 @@ class Plugins:
     async def _removed(self, id: str) -> None:
         async with self._turn(id):
             wanted = self._wanted.pop(id, None)
-            if wanted is not None:
-                await self._remove(wanted)
+            before = None if wanted is None else self._take_out(wanted)
+        await asyncio.shield(self._in_background(self._end(before)))
 
     async def tunnel(self, url: str | None) -> None:
         """Say where the app is reached from outside, or that it no longer is; plugins with routes are told.
@@ -207,8 +218,9 @@ class Plugins:
 
     async def stop(self) -> None:
         """End all of them, side by side; the next call starts one again."""
-        ends = [plugin.unload() for plugin in self]
-        for plugin, ended in zip(self, await asyncio.gather(*ends, return_exceptions=True), strict=True):
+        plugins = [*self, *self._leaving]
+        ends = [plugin.unload() for plugin in plugins]
+        for plugin, ended in zip(plugins, await asyncio.gather(*ends, return_exceptions=True), strict=True):
             if isinstance(ended, Exception):
                 log.warning("Plugin %r did not end in order: %s", plugin.id, ended)
 
@@ -271,7 +283,15 @@ class Plugins:
             self._fail(wanted, found)
             return None
         again = partial(recheck, found, self.seal) if wanted.path is None else _nothing
-        plugin = Plugin(self.app, found, wanted.options, self.layout, self.quarantine, again)
+        plugin = Plugin(
+            self.app,
+            found,
+            wanted.options,
+            self.layout,
+            self.quarantine,
+            again,
+            partial(self._left, found.id),
+        )
         try:
             wanted.actions = self._offer(plugin)
         except Failure as failure:
@@ -315,13 +335,31 @@ class Plugins:
         self.app.catalogue.add_all(actions)
         return actions
 
-    async def _remove(self, wanted: _Wanted) -> None:
+    def _take_out(self, wanted: _Wanted) -> Plugin | None:
+        """Its tools are the app's no more; gives the plugin, which is still to be ended."""
         self.app.catalogue.remove_all(wanted.actions)
         wanted.actions = []
         self.failed.pop(wanted.id, None)
         plugin = self._loaded.pop(wanted.id, None)
         if plugin is not None:
+            self._leaving.append(plugin)
+        return plugin
+
+    async def _end(self, plugin: Plugin | None) -> None:
+        if plugin is None:
+            return
+        try:
             await plugin.close()
+        except Exception as exc:
+            log.warning("Plugin %r did not end in order: %s", plugin.id, exc)
+        finally:
+            self._leaving.remove(plugin)
+
+    async def _left(self, id: str) -> None:
+        """Wait until those of an id that were taken out have ended, in order or not."""
+        for each in [plugin for plugin in self._leaving if plugin.id == id]:
+            with contextlib.suppress(Exception):
+                await each.close()
 
     def _fail(self, wanted: _Wanted, failure: Failure) -> None:
         version = None
@@ -395,10 +433,12 @@ class Plugins:
             if wanted.stamp == self._stamp(wanted):
                 return
             if self._installed(wanted.id):
-                await self._replaced(wanted)
+                before, _ = await self._replaced(wanted)
             else:
                 del self._wanted[wanted.id]
-                await self._remove(wanted)
+                before = self._take_out(wanted)
+        # Its last calls hold up nobody: what others install meanwhile is taken in, too.
+        self._in_background(self._end(before))
 
     def _stamp(self, wanted: _Wanted) -> object:
         return None if wanted.path is not None else stamp(self.layout, wanted.id)

@@ -88,6 +88,7 @@ class Plugin:
         layout: Layout,
         quarantine: Quarantine,
         recheck: Callable[[], object] = lambda: None,
+        before: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.app = app
         self.found = found
@@ -109,6 +110,8 @@ class Plugin:
         self._quarantine = quarantine
         #: Looks again at what is on disk, before any of it is run.
         self._recheck = recheck
+        #: Waits for the end of those that it takes the place of: a plugin runs once.
+        self._before = before
         self._runner: Runner | None = None
         self._host: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -271,6 +274,8 @@ class Plugin:
 
     async def _start(self) -> Runner:
         try:
+            if self._before is not None:
+                await self._before()
             await asyncio.to_thread(self._look_again)
             runner = await self._load()
             await self._probed()

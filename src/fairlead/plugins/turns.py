@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -14,27 +15,39 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: Future[None] | None = None
+        self._taken = False
+        self._waiting: deque[Future[None]] = deque()
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
         """Have a turn. Who gives up waiting leaves the order of the others as it is."""
         mine: Future[None] = Future()
         with self._lock:
-            before, self._last = self._last, mine
+            if self._taken:
+                self._waiting.append(mine)
+            else:
+                mine.set_result(None)
+            self._taken = True
         try:
-            if before is not None:
-                await _over(before)
+            if not mine.done():
+                await _come(mine)
             yield
         finally:
-            if before is None or before.done():
-                mine.set_result(None)
-            else:
-                before.add_done_callback(lambda _: mine.set_result(None))
+            self._left(mine)
+
+    def _left(self, mine: Future[None]) -> None:
+        with self._lock:
+            if not mine.done():
+                self._waiting.remove(mine)
+                return
+            following = self._waiting.popleft() if self._waiting else None
+            self._taken = following is not None
+            if following is not None:
+                following.set_result(None)
 
 
-async def _over(turn: Future[None]) -> None:
+async def _come(turn: Future[None]) -> None:
     loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    turn.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
-    await ended.wait()
+    come = asyncio.Event()
+    turn.add_done_callback(lambda _: loop.call_soon_threadsafe(come.set))
+    await come.wait()

@@ -13,8 +13,12 @@ from typing import Final, NamedTuple
 
 #: Warnings that are kept.
 KEPT: Final = 256
-#: Keys that are remembered as told. Reasons can hold a plugin's own words: what comes beyond stays untold.
+#: Keys of one plugin that are remembered as told. Reasons can hold a plugin's own words: what comes beyond stays
+#: untold.
 MOST_TOLD: Final = 4096
+#: Characters of a key and of a text that are kept, for the same reason.
+LONGEST_KEY: Final = 300
+LONGEST: Final = 1000
 UNKNOWN: Final = "<unknown>"
 
 
@@ -35,7 +39,7 @@ class Warnings:
 
     def __init__(self, tell: Callable[[Warned], None] | None = None) -> None:
         self._tell = tell
-        self._told: set[str] = set()
+        self._told: dict[str, set[str]] = {}
         self._kept: dict[str, Warned] = {}
         self._lock = Lock()
 
@@ -45,15 +49,17 @@ class Warnings:
 
     def add(self, key: str, text: str) -> bool:
         """The same by a whole key. One without a bar belongs to no plugin that is known."""
+        warned = Warned(key[:LONGEST_KEY], text[:LONGEST])
         with self._lock:
-            if key in self._told or len(self._told) >= MOST_TOLD:
+            told = self._told.setdefault(warned.plugin, set())
+            if warned.key in told or len(told) >= MOST_TOLD:
                 return False
-            self._told.add(key)
-            warned = self._kept[key] = Warned(key, text)
+            told.add(warned.key)
+            self._kept[warned.key] = warned
             if len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
         if self._tell is None:
-            logging.getLogger("fairlead.plugins").warning("%s: %s", warned.plugin, text)
+            logging.getLogger("fairlead.plugins").warning("%s: %s", warned.plugin, warned.text)
         else:
             self._tell(warned)
         return True

@@ -108,6 +108,11 @@ static char *fill_disk(const char *path) {
 static char *fill_folder(const char *how) {
     static char block[1 << 16];
     char name[32];
+    if (!strcmp(how, "child")) {
+        how = "unseen";
+        while (fork())
+            pause();
+    }
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof name, "%s-%d", how, strcmp(how, "unseen") ? i : 0);
         int fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -120,6 +125,37 @@ static char *fill_folder(const char *how) {
     }
     for (;;)
         pause();
+}
+
+static char *fill(int stay, const char *block, size_t size) {
+    int fd = open("large", O_WRONLY | O_CREAT, 0600);
+    for (int i = 0; i < 64; i++)
+        if (write(fd, block, size) < 0)
+            return told("write", -1);
+    close(fd);
+    while (stay)
+        pause();
+    return strdup("done");
+}
+
+/* Folder in folder, `levels` of them, with names of so many characters; and then stay, or wait to be found out. */
+static char *nest(const char *payload) {
+    static char block[1 << 16], name[201];
+    int levels = 0, length = 0, stay = 0;
+    sscanf(payload, "%d %d %d", &levels, &length, &stay);
+    memset(name, 'd', length < 200 ? length : 200);
+    for (int i = 0; i < levels; i++)
+        if (mkdir(name, 0700) < 0 || chdir(name) < 0)
+            return told("mkdir", -1);
+    return fill(stay, block, sizeof block);
+}
+
+/* A folder into which its owner cannot look either. */
+static char *close_folder(const char *payload) {
+    static char block[1 << 16];
+    if (mkdir("closed", 0300) < 0 || chdir("closed") < 0)
+        return told("mkdir", -1);
+    return fill(atoi(payload), block, sizeof block);
 }
 
 static char *change_file(const char *path) {
@@ -546,6 +582,10 @@ static const char *invoke(osr_plugin_ctx_t ctx, const char *type, const char *id
         return list(payload);
     if (IS("fill_disk"))
         return fill_disk(payload);
+    if (IS("nest"))
+        return nest(payload);
+    if (IS("close_folder"))
+        return close_folder(payload);
     if (IS("fill_folder"))
         return fill_folder(payload);
     if (IS("change_file"))
