@@ -9,12 +9,13 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
 
 from fairlead import App, Context
+from fairlead.runtime import Result, Signal
 from servers import until
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="none")
@@ -103,6 +104,67 @@ async def test_a_thread_given_up_on_does_not_count_against_the_limit() -> None:
             assert (await app.invoke("quick")).ok
     finally:
         let_go.set()
+
+
+@pytest.mark.parametrize("style", ["function", "generator"])
+@pytest.mark.parametrize("how", ["time-out", "signal", "task"])
+async def test_what_was_stopped_while_it_waited_for_a_thread_never_begins(how: str, style: str) -> None:
+    app = App("x", grace=0.001)
+    let_go = threading.Event()
+    taken: list[None] = []
+    begun: list[str] = []
+
+    @app.action
+    def hold() -> None:
+        """Hold a thread."""
+        taken.append(None)
+        assert let_go.wait(20)
+
+    def pay() -> str:
+        """Pay."""
+        begun.append("pay")
+        return "paid"
+
+    def pay_bit_by_bit() -> Iterator[str]:
+        """Pay."""
+        begun.append("pay")
+        yield "paid"
+
+    app.add(pay if style == "function" else pay_bit_by_bit, name="pay", side_effects="write")
+    held = [asyncio.create_task(app.invoke("hold")) for _ in range(64)]
+    try:
+        await asyncio.to_thread(until, lambda: len(taken) == 64, "not all threads were taken")
+        if how == "time-out":
+            assert await code(app.invoke("pay", timeout=0.01)) == "TIMEOUT"
+        elif how == "signal":
+            signal = Signal()
+            call = asyncio.create_task(app.invoke("pay", signal=signal))
+            await in_line()
+            signal.cancel()
+            assert await code(call) == "CANCELLED"
+        else:
+            call = asyncio.create_task(app.invoke("pay"))
+            await in_line()
+            call.cancel()
+            await asyncio.wait((call,))
+            assert call.cancelled()
+    finally:
+        let_go.set()
+    await asyncio.gather(*held)
+    # Whatever stood in line before this has had its turn.
+    assert (await app.invoke("hold")).ok
+    assert begun == []
+
+
+async def in_line() -> None:
+    """Let a call that was just made come as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def code(call: Awaitable[Result]) -> str:
+    failure = (await call).failure
+    return "ok" if failure is None else failure.code
 
 
 async def test_logs_progress_and_artifacts_work_from_a_thread() -> None:

@@ -173,7 +173,12 @@ def _sync_call(plan: Plan, call: Callable[[Any, Any], Any], value: Any, context:
 async def _threaded(plan: Plan, workers: Workers, context: Context, function: Callable[[], Any]) -> Any:
     """Wait for a worker thread. A cancel is passed on to its token; whether it has stopped, its future tells."""
     signal = context.signal
-    context._thread = thread = workers.submit(function)
+
+    def begin() -> Any:
+        signal.check()  # it may have waited for a thread until after its caller was answered
+        return function()
+
+    context._thread = thread = workers.submit(begin)
     try:
         outcome = await asyncio.wrap_future(thread)
     except asyncio.CancelledError:
