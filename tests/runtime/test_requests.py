@@ -153,6 +153,63 @@ async def test_a_parameter_made_anew_is_the_same_request() -> None:
     assert not (await app.invoke("order", {"dish": "soup", "id": "a"}, idempotency_key="k")).ok
 
 
+SLIPS: list[Any] = [
+    {"bigDish": "soup"},
+    {"arguments": {"big_dish": "soup"}},
+    {"big_dish": "soup", "table": "2"},
+    '{"big_dish": "soup"}',
+]
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=repr)
+@pytest.mark.parametrize("style", ["parameters", "dataclass"])
+async def test_a_request_with_a_slip_that_is_mended_is_the_same_when_it_is_repeated(
+    slip: Any, style: str
+) -> None:
+    app = App("x")
+
+    @dataclass
+    class Order:
+        big_dish: str
+        table: int = 1
+        id: str = field(default_factory=fresh)
+
+    def order(big_dish: str, table: int = 1, id: str = Field(default_factory=fresh)) -> str:
+        """Order."""
+        return id
+
+    def order_whole(order: Order) -> str:
+        """Order."""
+        return order.id
+
+    function = order if style == "parameters" else order_whole
+    app.add(function, name="order", side_effects="write")
+    app.add(function, name="burn", side_effects="destructive", requires_confirmation="token")
+
+    first = await app.invoke("order", slip, idempotency_key="k")
+    again = await app.invoke("order", slip, idempotency_key="k")
+    assert again.ok, again.to_dict()
+    assert (again.data, again.replayed) == (first.data, True)
+
+    asked = await app.invoke("burn", slip)
+    assert asked.failure is not None
+    token = asked.failure.details["confirmation"]["code"]
+    assert (await app.invoke("burn", slip, confirm=token)).ok
+
+
+async def test_an_id_sent_under_another_spelling_of_its_name_counts() -> None:
+    app = App("x")
+
+    @app.action(side_effects="write")
+    async def order(dish: str, dish_id: str = Field(default_factory=fresh)) -> str:
+        """Order."""
+        return dish_id
+
+    assert (await app.invoke("order", {"dish": "soup", "dishId": "a"}, idempotency_key="k")).ok
+    assert not (await app.invoke("order", {"dish": "soup", "dishId": "b"}, idempotency_key="k")).ok
+    assert (await app.invoke("order", {"dish": "soup", "dish_id": "a"}, idempotency_key="k")).replayed
+
+
 async def test_users_with_ids_made_anew_are_different_callers() -> None:
     app, sent = kitchen(Plain), {"order": {"dish": "soup"}}
     for _ in range(2):

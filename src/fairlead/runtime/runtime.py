@@ -200,11 +200,12 @@ class Runtime:
         given = {} if input is NOTHING else input
         if plan.drop_blanks is not None:
             given, context.warnings = plan.drop_blanks(given)
+        sent = given
         try:
             context.input = plan.validate(given)
         except (ValueError, RecursionError) as error:
-            context.input = self._mended(plan, context, given, error)
-        request = plan.request_of(context.input, given)
+            context.input, sent = self._mended(plan, context, given, error)
+        request = plan.request_of(context.input, sent)
         token = None
         if plan.action.requires_confirmation:
             token = self._confirmations.check(context, confirm, request)
@@ -271,7 +272,7 @@ class Runtime:
                 value = validate(input)
             except (ValueError, RecursionError) as error:
                 context = context or plan.surfaces[surface].context(id)
-                value = self._mended(plan, context, input, error)
+                value, _ = self._mended(plan, context, input, error)
             del input  # a call may wait for long, and has in hand what this became
             produced = await body(value, context)
             try:
@@ -353,7 +354,7 @@ class Runtime:
                 try:
                     value = validate(input)
                 except (ValueError, RecursionError) as error:
-                    value = self._mended(plan, context, input, error)
+                    value, input = self._mended(plan, context, input, error)
                 context.input = value
                 sent = input if plan.recalls or "retry" in options else None
                 del input  # a call may wait for long, and has in hand what this became
@@ -571,13 +572,14 @@ class Runtime:
         self._telemetry = self._telemetry or telemetry.Telemetry()
         return self._telemetry.begin(context)
 
-    def _mended(self, plan: Plan, context: Context, input: Any, error: Exception) -> Any:
+    def _mended(self, plan: Plan, context: Context, input: Any, error: Exception) -> tuple[Any, Any]:
+        """The validated input, and what should have been sent for it: by that, requests are told apart."""
         try:
-            value, warnings = plan.input.mend(input, error, repair=plan.repair)
+            value, sent, warnings = plan.input.mended(input, error, repair=plan.repair)
         except Invalid as invalid:
             raise invalid_input(invalid) from None
         context.warnings = context.warnings + warnings
-        return value
+        return value, sent
 
     async def _queued(self, gate: Gate, context: Context, limits: Limits) -> None:
         waiter = gate.queue()

@@ -6,7 +6,7 @@ It does not know what it was declared with; a `Backing` (typed.py, foreign.py) d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from fairlead.failures import Issue
 
@@ -47,6 +47,14 @@ class Invalid(ValueError):
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues: list[Issue] = list(issues)
         super().__init__(_summary(self.issues))
+
+
+class Mended(NamedTuple):
+    """The typed value, what should have been sent for it, and what was read as what."""
+
+    value: Any
+    sent: Any
+    notes: list[str]
 
 
 class Schema:
@@ -106,6 +114,11 @@ class Schema:
         Raises:
             Invalid: nothing could be repaired, or the repaired value is still refused.
         """
+        mended = self.mended(value, error, repair=repair)
+        return mended.value, mended.notes
+
+    def mended(self, value: Any, error: Exception, *, repair: bool) -> Mended:
+        """The same as `mend`, with the value as it should have been sent."""
         from fairlead.schema.preflight import refusal
         from fairlead.schema.preflight import repair as repaired
 
@@ -114,14 +127,14 @@ class Schema:
             raise Invalid([refused])
         if not repair:
             raise Invalid(self.issues(error))
-        mended, notes = repaired(value, self.json_schema)
+        sent, notes = repaired(value, self.json_schema)
         if not notes:
             raise Invalid(self.issues(error))
         if self.drop_blanks is not None:
-            mended, dropped = self.drop_blanks(mended)
+            sent, dropped = self.drop_blanks(sent)
             notes += dropped
         try:
-            return self.validate(mended), notes
+            return Mended(self.validate(sent), sent, notes)
         except (ValueError, RecursionError) as remaining:
             error = remaining
         raise Invalid(self.issues(error))
