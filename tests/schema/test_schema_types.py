@@ -33,6 +33,21 @@ def codes(spec: Any, value: Any) -> list[tuple[tuple[str | int, ...], str]]:
     return [(issue.path, issue.code) for issue in issues(schema_of(spec), value)]
 
 
+Few = Annotated[int, msgspec.Meta(gt=0, le=9, description="How many.")]
+
+
+class Limited(msgspec.Struct):
+    few: Few
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z]+$", max_length=5)] = "a"
+    halves: Annotated[list[Annotated[float, msgspec.Meta(multiple_of=0.5)]], msgspec.Meta(max_length=2)] = []
+    when: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+@dataclass
+class FewOfThem:
+    few: Few
+
+
 class Colour(Enum):
     red = "red"
     blue = "blue"
@@ -567,3 +582,31 @@ def test_flags_are_told_as_the_numbers_they_add_up_to() -> None:
     assert schema.json_schema == schema.output_json_schema == told
     assert schema.dump(Rights.read | Rights.share) == 9
     assert schema_of(list[Rights] | Rights).json_schema["anyOf"][1] == told
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong", "path", "code"),
+    [
+        (Limited, {"few": 0}, ("few",), "too_small"),
+        (Limited, {"few": 10}, ("few",), "too_large"),
+        (Limited, {"few": 1, "name": "A"}, ("name",), "pattern"),
+        (Limited, {"few": 1, "name": "abcdef"}, ("name",), "too_long"),
+        (Limited, {"few": 1, "halves": [0.3]}, ("halves", 0), "multiple_of"),
+        (Limited, {"few": 1, "halves": [1.0, 1.0, 1.0]}, ("halves",), "too_long"),
+        (Limited, {"few": 1, "when": "2030-01-31T12:00:00"}, ("when",), "format"),
+        (list[Limited], [{"few": 0}], (0, "few"), "too_small"),
+        (FewOfThem, {"few": 0}, ("few",), "too_small"),
+        (Few, 0, (), "too_small"),
+    ],
+)
+def test_limits_that_msgspec_declares_hold(
+    spec: Any, wrong: Any, path: tuple[str | int, ...], code: str
+) -> None:
+    assert codes(spec, wrong) == [(path, code)]
+
+
+def test_limits_and_words_that_msgspec_declares_are_told() -> None:
+    told = {"type": "integer", "description": "How many.", "exclusiveMinimum": 0, "maximum": 9}
+    assert schema_of(Limited).json_schema["properties"]["few"] == told
+    assert schema_of(FewOfThem).json_schema["properties"]["few"] == told
+    assert schema_of(Limited).parse({"few": 9, "when": "2030-01-31T12:00:00Z"}).few == 9

@@ -14,6 +14,10 @@ from typing import Annotated, Any, NamedTuple
 
 from fairlead.schema.builder import Builder
 
+#: What msgspec's `Meta` says under the name that pydantic's `Field` has for it, too.
+_LIMITS = (
+    "gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "title", "description", "examples",
+)  # fmt: skip
 _OLD_TYPED_DICT = getattr(typing, "_TypedDictMeta", None) if sys.version_info < (3, 12) else None
 
 
@@ -46,7 +50,9 @@ def _adapt(hint: Any, done: dict[Any, Any]) -> Any:
         return hint
     if origin is Annotated:
         inner = _adapt(arguments[0], done)
-        return hint if inner is arguments[0] else Annotated[(inner, *hint.__metadata__)]
+        if inner is arguments[0] and not any(map(_is_meta, hint.__metadata__)):
+            return hint
+        return Annotated[(inner, *(part for each in hint.__metadata__ for part in _said(each)))]
     adapted = tuple(
         _adapt(argument, done) if not isinstance(argument, list) else argument for argument in arguments
     )
@@ -250,7 +256,7 @@ def _needs_help(cls: type, done: dict[Any, Any]) -> bool:
     waiting: list[Any] = [cls]
     while waiting:
         hint = waiting.pop()
-        if isinstance(hint, Builder) or _is_foreign(hint):
+        if isinstance(hint, Builder) or _is_foreign(hint) or _is_meta(hint):
             return True
         if not isinstance(hint, type) or isinstance(hint, types.GenericAlias):
             if arguments := typing.get_args(hint):
@@ -262,6 +268,24 @@ def _needs_help(cls: type, done: dict[Any, Any]) -> bool:
             waiting.extend(_known_hints(hint))
     done.update((each, each) for each in seen)
     return False
+
+
+def _is_meta(mark: Any) -> bool:
+    """Whether it is msgspec's way to write limits, which pydantic passes over."""
+    return type(mark).__name__ == "Meta" and type(mark).__module__ == "msgspec"
+
+
+def _said(mark: Any) -> list[Any]:
+    """What stands beside a type, in words that pydantic knows."""
+    if not _is_meta(mark):
+        return [mark]
+    from pydantic import AwareDatetime, Field, NaiveDatetime
+
+    limits = {name: given for name in _LIMITS if (given := getattr(mark, name)) is not None}
+    said: list[Any] = [Field(**limits, json_schema_extra=mark.extra_json_schema)]
+    if mark.tz is not None:
+        said.append(AwareDatetime if mark.tz else NaiveDatetime)
+    return said
 
 
 def _is_foreign(hint: Any) -> bool:
