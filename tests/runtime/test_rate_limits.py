@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from effort import effort
 from fairlead import App, Kind
 from fairlead.testing import FixedClock
 
@@ -136,3 +137,33 @@ async def test_a_million_callers_do_not_fill_the_memory(fixed_clock: FixedClock)
     for n in range(1000):
         await app.invoke("act", user=f"user {n}")
     assert len(rates._next) <= 100
+
+
+async def test_a_new_caller_costs_the_same_where_no_more_can_be_remembered(fixed_clock: FixedClock) -> None:
+    from fairlead.runtime import MemoryRates
+
+    rates = MemoryRates(fixed_clock.monotonic, max_keys=10_000)
+
+    def come(first: int, last: int) -> None:
+        for n in range(first, last):
+            fixed_clock.move(0.3601)  # nearly 10 000 an hour: about one is done with for each that comes
+            assert rates.take(f"user {n}", 1, 3600) == 0.0
+
+    some = min(effort(lambda first=first: come(first, first + 500)) for first in range(0, 9_500, 500))  # type: ignore[misc]
+    come(9_500, 10_100)
+    assert effort(lambda: come(10_100, 10_600)) < 20 * some
+    assert len(rates._next) <= 10_000
+
+
+async def test_who_called_lately_is_remembered_where_no_more_can_be(fixed_clock: FixedClock) -> None:
+    from fairlead.runtime import MemoryRates
+
+    rates = MemoryRates(fixed_clock.monotonic, max_keys=100)
+    assert rates.take("slow", 2, 3600) == 0.0
+    for n in range(1000):
+        fixed_clock.move(1)
+        assert rates.take(f"quick {n}", 1, 60) == 0.0
+        # More than half of the callers are done with at any time, and this one never is.
+        assert (rates.take("slow", 2, 3600) > 0.0) is (n != 0)
+        assert rates.take(f"quick {n}", 1, 60) > 0.0
+        assert len(rates._next) <= 100

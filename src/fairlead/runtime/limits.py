@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Protocol
 
 from fairlead.actions import Action, Concurrency, DefinitionError, Retry
@@ -113,6 +114,8 @@ class MemoryRates:
         self._monotonic = monotonic
         self._max_keys = max_keys
         self._next: dict[str, float] = {}
+        #: Once it was full: when each caller's calls have been spread, at the earliest, the first of them first.
+        self._ends: list[tuple[float, str]] = []
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release
 
@@ -128,9 +131,12 @@ class MemoryRates:
             meters = self._next
             following = meters.get(key, 0.0)
             if following < now:
-                if not following and len(meters) >= self._max_keys:
-                    self._forget(now)
-                    meters = self._next
+                if not following:
+                    if len(meters) >= self._max_keys:
+                        self._forget(now)
+                        meters = self._next
+                    if self._ends:
+                        heappush(self._ends, (now + per / limit, key))
                 following = now
             following += per / limit
             wait = following - per - now
@@ -143,10 +149,23 @@ class MemoryRates:
 
     def _forget(self, now: float) -> None:
         """Drop callers whose calls have all been spread; if none, the oldest half."""
-        kept = {key: following for key, following in self._next.items() if following > now}
-        if len(kept) >= self._max_keys:
-            kept = dict(list(kept.items())[len(kept) // 2 :])
-        self._next = kept
+        meters = self._next
+        # Looking through all for the one that has ended would take milliseconds for each new caller.
+        if not self._ends:
+            self._ends = [(following, key) for key, following in meters.items()]
+            heapify(self._ends)
+        ends = self._ends
+        while ends and ends[0][0] <= now:
+            key = ends[0][1]
+            following = meters.get(key, 0.0)
+            if following > now:
+                heapreplace(ends, (following, key))  # they have called again
+            else:
+                heappop(ends)
+                meters.pop(key, None)
+        if len(meters) >= self._max_keys:
+            self._next = dict(list(meters.items())[len(meters) // 2 :])
+            self._ends = []
 
 
 class Limits:
