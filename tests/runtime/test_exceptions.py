@@ -242,3 +242,17 @@ async def test_no_task_is_left_with_an_exception_nobody_saw() -> None:
     gc.collect()
     await asyncio.sleep(0)
     assert seen == []
+
+
+@pytest.mark.parametrize("odd", [10**5000, [10**5000]], ids=["number", "list"])
+async def test_details_that_cannot_be_written_are_told_by_their_type(odd: Any) -> None:
+    app = App("x")
+
+    @app.action
+    async def act() -> None:
+        """Act."""
+        raise Failure(Kind.conflict, "No.", details={"odd": odd, "even": 2})
+
+    error = (await app.invoke("act")).to_dict()["error"]
+    assert error["details"] == {"odd": f"<{type(odd).__name__}>", "even": "2"}
+    dumps(error)

@@ -566,3 +566,21 @@ def test_columns_says_how_wide_a_page_is(cli: Cli, columns: str, wide: int) -> N
     assert Console(io.StringIO(), io.StringIO(), io.StringIO(), {"COLUMNS": columns}).width == wide
     page = cli(board(), "--help", env={"COLUMNS": columns}).out
     assert wide - 25 < max(map(len, page.splitlines())) <= wide
+
+
+@pytest.mark.parametrize(
+    "form", [[], ["--output", "json"], ["--output", "table"], ["--output", "text"], ["--ndjson"]]
+)
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_result_that_cannot_be_written_is_a_failure(cli: Cli, form: list[str], tty: bool) -> None:
+    app = App("x")
+
+    @app.action
+    def power(digits: int) -> int:
+        """Raise ten to a power."""
+        return int(10**digits)
+
+    ran = cli(app, "power", "--digits", "5000", *form, tty=tty)
+    assert ran.code == 2
+    assert "OUTPUT_SERIALIZATION_ERROR" in ran.out + ran.err
+    assert "Traceback" not in ran.err

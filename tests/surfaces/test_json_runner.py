@@ -262,3 +262,16 @@ def unread(pipe: Any) -> int:
     """How many bytes nobody has taken from a pipe yet."""
     told = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4)
     return int.from_bytes(told, sys.byteorder)
+
+
+def test_a_result_that_cannot_be_written_does_not_end_the_others(cli: Callable[..., Any]) -> None:
+    app = App("x")
+
+    @app.action
+    def power(digits: int) -> int:
+        """Raise ten to a power."""
+        return int(10**digits)
+
+    calls = [{"action": "power", "input": {"digits": digits}} for digits in (5000, 2)]
+    ran = cli(app, "json", stdin="\n".join(map(json.dumps, calls)))
+    assert (ran.code, lines(ran)) == (2, ["OUTPUT_SERIALIZATION_ERROR", 100])

@@ -81,8 +81,15 @@ def plain(details: Mapping[str, Any]) -> dict[str, Any]:
     try:
         told: dict[str, Any] = _json.loads(_json.encode(details))
     except (TypeError, ValueError):
-        return {str(key): DEFAULT.text(str(value)) for key, value in details.items()}
+        return {str(key): DEFAULT.text(_said(value)) for key, value in details.items()}
     return told
+
+
+def _said(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # a number of 5000 digits, or whatever somebody's own type raises
+        return f"<{type(value).__name__}>"
 
 
 def sample(cls: type[Failure]) -> Failure:

@@ -527,3 +527,17 @@ async def test_execute_takes_the_hosts_options() -> None:
     envelope = await declined["burn"]["execute"]({"pages": 3})
     assert envelope["error"]["code"] == "AUTHORIZATION_ERROR"
     assert runs == []
+
+
+async def test_a_result_that_cannot_be_written_is_told_and_not_raised() -> None:
+    desk = App("x")
+
+    @desk.action
+    def power(digits: int) -> int:
+        """Raise ten to a power."""
+        return int(10**digits)
+
+    message = await desk.tools("openai").execute(chat("power", {"digits": 5000}))
+    envelope = json.loads(message["content"])
+    assert (envelope["ok"], envelope["kind"]) == (False, "execution_error")
+    assert "JSON" in envelope["message"]

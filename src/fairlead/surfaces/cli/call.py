@@ -17,7 +17,7 @@ from fairlead.surfaces.cli.identity import Identity
 from fairlead.surfaces.cli.live import Live
 from fairlead.surfaces.cli.outcome import Envelope, Outcome
 from fairlead.surfaces.cli.prompt import ask, typed_line
-from fairlead.surfaces.refusal import refusal
+from fairlead.surfaces.refusal import refusal, writable
 
 if TYPE_CHECKING:
     from fairlead.surfaces.cli.chat_screen import Screen
@@ -57,7 +57,7 @@ class Call:
             self._attend(signal)
         try:
             await started(self._app, signal)
-            envelope = await self._confirmed(signal)
+            envelope = writable(await self._confirmed(signal))
         except Failure as failure:
             envelope = refusal(failure, SURFACE, self._app, self._action.name)
         finally:

@@ -22,6 +22,7 @@ from fairlead.surfaces.cli.call import quiet_tracebacks, started, stopped
 from fairlead.surfaces.cli.console import Console
 from fairlead.surfaces.cli.identity import Identity
 from fairlead.surfaces.json import JsonRunner
+from fairlead.surfaces.refusal import writable
 
 _CHUNK: Final = 1 << 16
 
@@ -42,7 +43,7 @@ async def _serve(app: App, identity: Identity, console: Console, signal: Signal)
     try:
         await started(app, signal)
         while (payload := await payloads.next()) is not None:
-            envelope = await runner.invoke(payload, signal=signal)
+            envelope = writable(await runner.invoke(payload, signal=signal))
             console.write_json(envelope)
             code = code or exit_code(envelope)
         signal.check()

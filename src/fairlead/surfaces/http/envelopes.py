@@ -13,6 +13,7 @@ from fairlead.failures import action as wire
 from fairlead.failures.action import OutputSerializationError, ResponseTooLarge
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime import Result
+from fairlead.surfaces.refusal import UNWRITABLE
 
 _HEAD = b'{"ok":true,"data":'
 #: How long most calls take, in milliseconds, at the envelope's end.
@@ -67,7 +68,7 @@ def write(
     try:
         body = encode(envelope)
     except TypeError:
-        refused = OutputSerializationError("The action's result cannot be written as JSON.")
+        refused = OutputSerializationError(UNWRITABLE)
         return _instead(envelope, refused, redactor)
     if limit is None or len(body) <= limit:
         return body, failure, envelope

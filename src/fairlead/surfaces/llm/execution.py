@@ -14,9 +14,11 @@ from typing import Any, Final, TypedDict, TypeVar
 from fairlead.actions import Action, DefinitionError
 from fairlead.failures import Failure, Kind, from_exception
 from fairlead.failures import tool as wire
+from fairlead.failures.action import OutputSerializationError
 from fairlead.runtime import App, Result, Runtime, Signal
 from fairlead.surfaces.llm.budget import fitted
 from fairlead.surfaces.llm.tool import Tool
+from fairlead.surfaces.refusal import UNWRITABLE
 from fairlead.tools.arguments import arguments_of
 from fairlead.tools.hiding import for_models
 from fairlead.tools.time_limits import seconds_for
@@ -82,8 +84,12 @@ class Execution:
             if result.failure is None:
                 data = for_models(tool.action, result.data)
                 told = wire.success(data, tool=tool.name, warnings=[*given.notes, *result.warnings])
-                return fitted(told, self._most)
-            failure = result.failure
+                try:
+                    return fitted(told, self._most)
+                except TypeError:
+                    failure = OutputSerializationError(UNWRITABLE)
+            else:
+                failure = result.failure
         return fitted(wire.render(_for_models(failure), tool.name, self._app.redactor), self._most)
 
     async def invoked(self, tool: Tool, input: Any, options: CallOptions) -> Result:
