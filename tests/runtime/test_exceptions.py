@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import App, Failure, Kind
+from fairlead import App, Context, Failure, Kind
 from fairlead._json import dumps
 from fairlead.actions import DefinitionError
 from fairlead.runtime import Result
@@ -256,3 +256,58 @@ async def test_details_that_cannot_be_written_are_told_by_their_type(odd: Any) -
     error = (await app.invoke("act")).to_dict()["error"]
     assert error["details"] == {"odd": f"<{type(odd).__name__}>", "even": "2"}
     dumps(error)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}], ids=["plain", "timed"])
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ExceptionGroup("one", [Failure(Kind.conflict, "taken")]), "CONFLICT", "taken"),
+        (
+            ExceptionGroup("x", [ExceptionGroup("y", [QuotaExceeded()])]),
+            "TEST_QUOTA_EXCEEDED",
+            "The quota is used up.",
+        ),
+        (ExceptionGroup("two", [Failure(Kind.conflict, "a"), Failure(Kind.not_found, "b")]), "CONFLICT", "a"),
+        (ExceptionGroup("x", [TimeoutError("late")]), "TIMEOUT", "late"),
+        (ExceptionGroup("x", [ValueError("bad")]), "INTERNAL_ERROR", "bad"),
+        (
+            ExceptionGroup("x", [Failure(Kind.conflict, "a"), ValueError("b")]),
+            "INTERNAL_ERROR",
+            "x (2 sub-exceptions)",
+        ),
+    ],
+    ids=lambda each: str(each) if isinstance(each, BaseException) else "",
+)
+async def test_what_a_group_of_tasks_raises_is_told_as_what_it_is(
+    error: BaseException, code: str, message: str, style: str, options: Any
+) -> None:
+    failure = (await ending(error, style, **options)).failure
+    assert failure is not None
+    assert (failure.code, failure.message) == (code, message)
+
+
+async def test_the_failure_of_an_action_called_beside_others_is_the_callers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App("x")
+    tries: list[None] = []
+
+    @app.action
+    async def find() -> None:
+        """Find."""
+        tries.append(None)
+        raise Failure(Kind.unavailable, "Not now.")
+
+    @app.action(retry={"retries": 1, "delay": 0})
+    async def both(ctx: Context) -> None:
+        """Find two."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.invoke("find"))
+            group.create_task(asyncio.sleep(60))
+
+    failure = (await app.invoke("both")).failure
+    assert failure is not None
+    assert (failure.kind, failure.message, len(tries)) == (Kind.unavailable, "Not now.", 2)
+    assert not [record for record in caplog.records if record.name == "fairlead"]

@@ -20,6 +20,7 @@ from fairlead.actions import Action, Catalogue, DefinitionError, Exposure
 from fairlead.actions import policy as checks
 from fairlead.actions.surfaces import IN_PROCESS
 from fairlead.failures import Failure, Kind, from_exception
+from fairlead.failures.failure import failure_of
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime import telemetry
 from fairlead.runtime.attempts import attempts, pause
@@ -597,5 +598,7 @@ class Runtime:
             return Failure(Kind.cancelled, "Action was cancelled.", cause=error)
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             raise error
+        if isinstance(error, ExceptionGroup) and (first := failure_of(error)) is not None:
+            return first
         report(f"Action {plan.action.name!r} failed.", self.redactor)
         return from_exception(error)
