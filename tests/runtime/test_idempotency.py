@@ -780,6 +780,33 @@ async def test_inputs_of_every_type_can_be_keyed() -> None:
     assert again.replayed
 
 
+def test_of_two_threads_that_find_an_expired_key_one_is_first(fixed_clock: FixedClock) -> None:
+    store = MemoryIdempotency(ttl=1, monotonic=fixed_clock.monotonic)
+    states: list[str] = []
+
+    class Contended:
+        """The store's lock, which a second thread gets while the first one waits for it."""
+
+        def __init__(self, lock: Any) -> None:
+            self._lock = lock
+            self._second: Any = lambda: states.append(store.claim("k", b"request").state)
+
+        def __enter__(self) -> None:
+            second, self._second = self._second, lambda: None
+            second()
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    assert store.claim("k", b"request").state == "fresh"
+    store.settle("k", b"kept")
+    fixed_clock.move(2)
+    store._lock = Contended(store._lock)  # type: ignore[assignment]
+    states.append(store.claim("k", b"request").state)
+    assert states == ["fresh", "in_flight"]
+
+
 async def test_many_threads_with_one_key_have_one_effect() -> None:
     import threading
 

@@ -70,11 +70,15 @@ class MemoryIdempotency:
         new = (hash(request), None, 0.0)
         # One step, so that of two threads only one is first, without a lock.
         entry = self._entries.setdefault(key, new)
-        return FRESH if entry is new else self._again(key, entry, new)
+        return FRESH if entry is new else self._again(key, new)
 
-    def _again(self, key: str, entry: _Entry, new: _Entry) -> Claim:
-        digest, record, expires = entry
+    def _again(self, key: str, new: _Entry) -> Claim:
         with self._lock:
+            # Whoever had the lock before may have ended an entry that is no longer kept, and begun anew.
+            entry = self._entries.setdefault(key, new)
+            if entry is new:
+                return FRESH
+            digest, record, expires = entry
             if record is None:
                 return _IN_FLIGHT if digest == new[0] else _CONFLICT
             if expires <= self._monotonic():
