@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import pytest
@@ -293,6 +294,37 @@ async def test_the_gate_holds_across_loops() -> None:
     async with asyncio.timeout(10):
         await asyncio.gather(*(asyncio.to_thread(asyncio.run, many()) for _ in range(3)))
     assert max(most) <= 2
+
+
+async def test_a_slot_that_another_thread_takes_first_costs_nobody_a_place_in_the_queue() -> None:
+    room = Room({"max": 1, "queue": 1})
+    taken: list[None] = []
+
+    class Contended(deque[None]):
+        """Free slots, the first of which another thread takes in the moment in which it is given on."""
+
+        def pop(self) -> None:  # type: ignore[override]
+            slot = super().pop()
+            if not taken:
+                taken.append(slot)
+                raise IndexError
+
+    first = room.begin(1)
+    await room.entered.wait()
+    plan = room.app._plan("act")
+    assert plan is not None
+    gate = plan.gate
+    assert gate is not None
+    gate.slots = Contended(gate.slots)
+    second = room.begin(2)
+    await asyncio.sleep(0)
+    assert gate.waiters
+    room.let_go.set()
+    assert (await first).failure is None
+    assert taken
+    gate.leave()  # the other thread's call
+    async with asyncio.timeout(5):
+        assert (await second).data == 2
 
 
 async def test_a_slot_and_a_key_come_back_although_the_loop_of_their_call_is_gone() -> None:

@@ -76,11 +76,18 @@ class Gate:
     def hand_out(self) -> None:
         """Give free slots to those who wait longest."""
         with self._lock:
-            while self.waiters and self.slots:
-                waiter = self.waiters.popleft()
+            while self.waiters:
+                waiter = self.waiters[0]
                 if waiter.done() or waiter.get_loop().is_closed():
+                    self.waiters.popleft()
                     continue
-                self.slots.pop()
+                try:
+                    self.slots.pop()
+                except (
+                    IndexError
+                ):  # there is none, or no longer: calls on other threads take them without the lock
+                    return
+                self.waiters.popleft()
                 waiter.get_loop().call_soon_threadsafe(self._hand_over, waiter)
 
     def _hand_over(self, waiter: Waiter) -> None:
