@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum
@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, RootModel, computed_field
 
+from effort import effort
 from fairlead import App
 from fairlead.failures import Issue
 from fairlead.schema import Invalid, Schema, schema_of
@@ -610,3 +611,28 @@ def test_limits_and_words_that_msgspec_declares_are_told() -> None:
     assert schema_of(Limited).json_schema["properties"]["few"] == told
     assert schema_of(FewOfThem).json_schema["properties"]["few"] == told
     assert schema_of(Limited).parse({"few": 9, "when": "2030-01-31T12:00:00Z"}).few == 9
+
+
+_NAMES = [f"field_{n}" for n in range(100)]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        make_dataclass("Wide", [(name, int, 0) for name in _NAMES]),
+        {"properties": {name: {"type": "integer"} for name in _NAMES}, "additionalProperties": False},
+    ],
+    ids=["typed", "JSON Schema"],
+)
+def test_keys_that_nobody_declared_cost_no_more_than_those_that_are_told(spec: Any) -> None:
+    schema = schema_of(spec)
+
+    def refused(count: int) -> float:
+        value = {f"feild_{n}x": 1 for n in range(count)}
+        return effort(lambda: issues(schema, value))
+
+    refused(1)
+    assert refused(1000) < 3 * refused(100)
+    told = issues(schema, {f"feild_{n}x": 1 for n in range(1000)})
+    assert len(told) == 100
+    assert all("did you mean" in each.message for each in told)

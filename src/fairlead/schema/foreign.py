@@ -175,7 +175,7 @@ def _issues(error: Any, document: Any) -> list[Issue]:
         given = error.instance if isinstance(error.instance, dict) else {}
         return [
             Issue((*path, key), "unexpected", unexpected(key, allowed), None, json_type(given.get(key)))
-            for key in details["unexpected"]
+            for key in details["unexpected"][:_MOST]
         ]
     if kind in ("anyOf", "oneOf") and isinstance(details.get("context"), list):
         return _union(details["context"], document, path, received)

@@ -113,6 +113,8 @@ class _Located:
 class _Reader:
     def __init__(self, core: Core) -> None:
         self._map = Map(core)
+        #: Keys that are not declared, so far.
+        self._strangers = 0
 
     def read(self, error: ValidationError) -> list[Issue]:
         if error.error_count() > _COUNTED:
@@ -239,7 +241,9 @@ class _Reader:
             expected = self.describe(place.node)
             return Issue(path, "missing", f"This is required: {expected}.", expected)
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            message = unexpected(path[-1] if path else "", self._map.keys(place.parent))
+            self._strangers += 1
+            look = self._strangers <= _MOST  # more are not told
+            message = unexpected(path[-1] if path else "", self._map.keys(place.parent), look=look)
             return Issue(path, "unexpected", message, None, json_type(given))
         received = json_type(given)
         if kind == "string_unicode" and isinstance(given, str):

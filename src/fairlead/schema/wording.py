@@ -47,11 +47,11 @@ def either(alternatives: Iterable[str]) -> str:
     return " or ".join(dict.fromkeys(alternatives))
 
 
-def unexpected(key: Any, allowed: Sequence[str]) -> str:
-    """What to say of a key that is not declared, without repeating it."""
+def unexpected(key: Any, allowed: Sequence[str], *, look: bool = True) -> str:
+    """What to say of a key that is not declared, without repeating it. To `look` for the near miss takes a while."""
     if not allowed:
         return "This key is not declared; no keys are allowed here."
-    near = near_miss(str(key), allowed)
+    near = near_miss(str(key), allowed) if look else None
     hint = f"; did you mean {near!r}?" if near else "."
     return f"This key is not declared{hint} Allowed keys: {listed(allowed)}."
 
