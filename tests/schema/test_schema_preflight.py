@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
+from effort import effort
 from fairlead.schema import Invalid, Schema, schema_of, signature_of
 from fairlead.schema.preflight import repair
 
@@ -547,3 +548,18 @@ def test_union_of_recursive_shapes_is_bounded() -> None:
         given = {"k": given, "n": "x"}
 
     assert repair(given, document) == (given, [])
+
+
+def test_many_choices_cost_no_more_than_a_few() -> None:
+    def refused(choices: int) -> float:
+        schema = schema_of(list[Literal[tuple(f"v{n}" for n in range(choices))]])  # type: ignore[misc]
+        assert schema.parse(["V1"]) == ["v1"]
+
+        def send() -> None:
+            with pytest.raises(Invalid):
+                schema.parse(["x"] * 2000)
+
+        return effort(send)
+
+    refused(2)
+    assert refused(500) < 10 * refused(5)

@@ -178,8 +178,11 @@ def _is_of_type(value: Any, schema: dict[str, Any]) -> bool:
 
 def _is_allowed(value: Any, schema: dict[str, Any]) -> bool:
     options = schema.get("enum")
-    if isinstance(options, list) and not any(same(value, option) for option in options):
-        return False
+    if isinstance(options, list):
+        # A text is the same as itself only, and there may be hundreds to look through.
+        among = value in options if type(value) is str else any(same(value, option) for option in options)
+        if not among:
+            return False
     return "const" not in schema or same(value, schema["const"])
 
 

@@ -83,6 +83,7 @@ class _Mender:
         self._notes: list[str] = []
         self._steps = 0
         self._readings: dict[tuple[str, str], Any] = {}
+        self._spellings: dict[tuple[int, Callable[[str], str]], dict[str, list[Any]]] = {}
 
     def run(self, value: Any) -> tuple[Any, list[str]]:
         return self._mend(value, _Place(self._root, (), 0)), self._notes
@@ -163,7 +164,7 @@ class _Mender:
 
     def _read_option(self, text: str, options: list[Any], place: _Place) -> Any:
         for fold in (str.strip, _folded, _squeezed):
-            found = [option for option in options if isinstance(option, str) and fold(option) == fold(text)]
+            found = self._spelled(options, place.schema, fold).get(fold(text), [])
             if len(found) == 1:
                 self._note(place, "text was read as the declared spelling")
                 return found[0]
@@ -174,6 +175,17 @@ class _Mender:
             return text
         self._note(place, f"text was read as {_article(json_type(found[0]))}")
         return found[0]
+
+    def _spelled(self, options: list[Any], schema: Any, fold: Callable[[str], str]) -> dict[str, list[Any]]:
+        """A schema's texts by their folded spelling: there may be hundreds, and many values to look them up for."""
+        key = (id(schema), fold)
+        known = self._spellings.get(key)
+        if known is None:
+            known = self._spellings[key] = {}
+            for option in options:
+                if isinstance(option, str):
+                    known.setdefault(fold(option), []).append(option)
+        return known
 
     # Unions
 

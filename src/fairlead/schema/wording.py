@@ -31,10 +31,12 @@ def one_of(values: Iterable[Any]) -> str:
     """`one of "a", "b"`, as JSON spells the values."""
     from fairlead._json import dumps
 
-    spelled = [dumps(value, default=str) for value in values]
-    if len(spelled) == 1:
+    values = list(values)
+    spelled = [dumps(value, default=str) for value in values[:_SHOWN]]
+    if len(values) == 1:
         return spelled[0]
-    return "one of " + listed(spelled)
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return f"one of {', '.join(spelled)}{more}"
 
 
 def counted(words: str, number: int, unit: str) -> str:
