@@ -214,24 +214,22 @@ def catalogue(family: str | None = None) -> Iterator[Entry]:
 
 def from_exception(exc: BaseException) -> Failure:
     """The failure an exception stands for; the exception stays its cause."""
-    if isinstance(exc, Failure):
-        return exc
-    if isinstance(exc, ExceptionGroup):
-        if (first := failure_of(exc)) is not None:
-            return first
-        if len(exc.exceptions) == 1:
-            return from_exception(exc.exceptions[0])
+    if (failure := failure_of(exc)) is not None:
+        return failure
+    if isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
+        return from_exception(exc.exceptions[0])
     from fairlead.failures.redaction import DEFAULT
 
     return Failure(_kind_of(exc), DEFAULT.text(text_of(exc)), cause=exc)
 
 
-def failure_of(group: ExceptionGroup[Exception]) -> Failure | None:
-    """The first of the failures that a group is made of, as tasks side by side raise it; None if one is no failure."""
-    found = [
-        failure_of(each) if isinstance(each, ExceptionGroup) else each if isinstance(each, Failure) else None
-        for each in group.exceptions
-    ]
+def failure_of(exc: BaseException) -> Failure | None:
+    """The failure that this is; of a group of nothing else, as tasks side by side raise it, the first."""
+    if isinstance(exc, Failure):
+        return exc
+    if not isinstance(exc, ExceptionGroup):
+        return None
+    found = [failure_of(each) for each in exc.exceptions]
     return None if None in found else found[0]
 
 

@@ -201,9 +201,8 @@ class Runtime:
         given = {} if input is NOTHING else input
         if plan.drop_blanks is not None:
             given, context.warnings = plan.drop_blanks(given)
-        sent = given
         try:
-            context.input = plan.validate(given)
+            context.input, sent = plan.validate(given), given
         except (ValueError, RecursionError) as error:
             context.input, sent = self._mended(plan, context, given, error)
         request = plan.request_of(context.input, sent)
@@ -574,13 +573,12 @@ class Runtime:
         return self._telemetry.begin(context)
 
     def _mended(self, plan: Plan, context: Context, input: Any, error: Exception) -> tuple[Any, Any]:
-        """The validated input, and what should have been sent for it: by that, requests are told apart."""
         try:
-            value, sent, warnings = plan.input.mended(input, error, repair=plan.repair)
+            mended = plan.input.mended(input, error, repair=plan.repair)
         except Invalid as invalid:
             raise invalid_input(invalid) from None
-        context.warnings = context.warnings + warnings
-        return value, sent
+        context.warnings = context.warnings + mended.notes
+        return mended.value, mended.sent
 
     async def _queued(self, gate: Gate, context: Context, limits: Limits) -> None:
         waiter = gate.queue()
@@ -592,13 +590,11 @@ class Runtime:
 
     def _failure(self, plan: Plan, error: BaseException) -> Failure:
         """How a call ended that raised this, while it is being handled. What ends the program is passed on."""
-        if isinstance(error, Failure):
-            return error
+        if (failure := failure_of(error)) is not None:
+            return failure
         if isinstance(error, asyncio.CancelledError):
             return Failure(Kind.cancelled, "Action was cancelled.", cause=error)
         if isinstance(error, KeyboardInterrupt | GeneratorExit):
             raise error
-        if isinstance(error, ExceptionGroup) and (first := failure_of(error)) is not None:
-            return first
         report(f"Action {plan.action.name!r} failed.", self.redactor)
         return from_exception(error)
