@@ -83,9 +83,7 @@ class Gate:
                     continue
                 try:
                     self.slots.pop()
-                except (
-                    IndexError
-                ):  # there is none, or no longer: calls on other threads take them without the lock
+                except IndexError:  # none is left: calls on other threads take them without the lock
                     return
                 self.waiters.popleft()
                 waiter.get_loop().call_soon_threadsafe(self._hand_over, waiter)
