@@ -403,7 +403,8 @@ def _misplaced(failure: Failure, arguments: list[str]) -> str:
     """The app that a refused argument names, after the command, as other programs have it; empty if none does."""
     where = str(failure.issues[0].path[0]) if failure.issues and failure.issues[0].path else ""
     _, _, number = where.partition("argument ")
-    refused = arguments[int(number) - 1] if number.isdecimal() else where
+    # One that is missing has a number, too.
+    refused = "".join(arguments[int(number) - 1 : int(number)]) if number.isdecimal() else where
     if refused.partition("=")[0] == "--app":
         return _after("--app", arguments) or "MODULE:NAME"
     return refused if _names_an_app(refused) else ""
