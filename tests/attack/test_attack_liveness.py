@@ -57,7 +57,7 @@ def test_a_stopped_body_does_not_wait_for_a_loop_that_stands_still() -> None:
 
     loop = asyncio.new_event_loop()
     try:
-        assert not loop.run_until_complete(app.invoke("stubborn", timeout=0.02)).ok
+        assert not loop.run_until_complete(app.invoke("stubborn", timeout=0.2)).ok
         go.set()
         assert ended.wait(1)
     finally:

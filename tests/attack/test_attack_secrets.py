@@ -101,7 +101,7 @@ async def test_what_a_stopped_body_raises_later_is_not_spilled() -> None:
     spilled: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: spilled.append(context["message"]))
 
-    @app.action(timeout=0.02)
+    @app.action(timeout=0.2)  # a thread may take a while to begin
     def slow(ctx: Context) -> None:
         """Wait."""
         go.wait(5)

@@ -237,7 +237,7 @@ async def test_a_sync_body_holds_its_slot_until_its_thread_has_stopped() -> None
         let_go.wait(5)
         running.pop()
 
-    first = await app.invoke("stubborn", timeout=0.01)
+    first = await app.invoke("stubborn", timeout=0.2)
     assert first.failure is not None
     assert first.failure.code == "TIMEOUT"
     for _ in range(3):
@@ -261,7 +261,7 @@ async def test_a_stubborn_sync_body_passes_its_slot_on_to_the_queue() -> None:
         let_go.wait(5)
         return 1
 
-    first = await app.invoke("stubborn", timeout=0.01)
+    first = await app.invoke("stubborn", timeout=0.2)
     assert not first.ok
     second = asyncio.create_task(app.invoke("stubborn"))
     await settle()
@@ -343,7 +343,7 @@ async def test_a_slot_and_a_key_come_back_although_the_loop_of_their_call_is_gon
             stopped.set()
 
     async def once() -> Result:
-        return await app.invoke("stubborn", timeout=0.01, idempotency_key="k")
+        return await app.invoke("stubborn", timeout=0.2, idempotency_key="k")
 
     first = await asyncio.to_thread(lambda: asyncio.run(once()))
     assert first.failure is not None

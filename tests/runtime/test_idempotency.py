@@ -475,7 +475,7 @@ async def test_a_write_on_a_thread_that_succeeds_after_the_grace_is_kept_as_midd
         done.append(1)
         return len(done)
 
-    assert not (await app.invoke("pay", idempotency_key="k", timeout=0.01)).ok
+    assert not (await app.invoke("pay", idempotency_key="k", timeout=0.2)).ok
     again = asyncio.create_task(app.invoke("pay", idempotency_key="k"))
     go_on.set()
     async with asyncio.timeout(10):
@@ -497,7 +497,7 @@ def test_a_program_ends_although_a_keyed_write_behind_middleware_does_not() -> N
         go_on.wait(30)
         done.append(1)
 
-    first = asyncio.run(app.invoke("pay", idempotency_key="k", timeout=0.01))
+    first = asyncio.run(app.invoke("pay", idempotency_key="k", timeout=0.2))
     assert first.failure is not None
     assert first.failure.code == "TIMEOUT"
     assert not done

@@ -254,7 +254,7 @@ def test_a_program_ends_although_a_sync_body_does_not() -> None:
         import asyncio, time
         from fairlead import App
         app = App("x", grace=0.01)
-        @app.action(timeout=0.01)
+        @app.action(timeout=0.2)
         def hang() -> None:
             "Hang."
             time.sleep(60)

@@ -77,7 +77,7 @@ async def test_a_sync_body_sees_the_signal() -> None:
     app = App("x")
     seen: list[str | None] = []
 
-    @app.action(timeout=0.01)
+    @app.action(timeout=0.2)  # a thread may take a while to begin
     def work(ctx: Context) -> None:
         """Work."""
         while not ctx.signal.cancelled:
@@ -95,7 +95,7 @@ async def test_what_a_stopped_sync_body_asks_of_its_context_raises(call: str) ->
     app = App("x")
     caught: list[str] = []
 
-    @app.action(timeout=0.01)
+    @app.action(timeout=0.2)  # a thread may take a while to begin
     def work(ctx: Context) -> None:
         """Work."""
         try:

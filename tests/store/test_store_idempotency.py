@@ -191,7 +191,7 @@ async def test_a_call_that_ran_out_of_time_holds_its_key_until_it_has_really_end
     apps = [App("x", idempotency=DurableIdempotency(store, lease=3600.0), grace=0.01) for store in stores]
     for app in apps:
 
-        @app.action(side_effects="write", timeout=0.05)
+        @app.action(side_effects="write", timeout=0.3)
         def pay() -> str:
             """Pay."""
             effects.append("paid")
