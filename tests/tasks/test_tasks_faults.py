@@ -85,8 +85,11 @@ async def test_nothing_accepted_is_lost_and_all_ends_once_whoever_is_killed(
     chance = random.Random(f"{form}{ROUNDS}")
     begun = time.monotonic()
 
+    started: list[Process] = []
+
     def start_worker() -> Process:
-        return process(wait=False, lease=SHORT, concurrency=8)
+        started.append(process(wait=False, lease=SHORT, concurrency=8))
+        return started[-1]
 
     # Three, so that some work while another starts.
     workers = [start_worker() for _ in range(3)]
@@ -116,7 +119,7 @@ async def test_nothing_accepted_is_lost_and_all_ends_once_whoever_is_killed(
     assert len(by_key) == len(rows)
     assert by_key.keys() == submitter.asked
     for key, id in submitter.accepted.items():
-        assert by_key[key][:2] == (id, "completed"), by_key[key]
+        assert by_key[key][:2] == (id, "completed"), (by_key[key], *(each.errors for each in started))
     assert ends == {id: (1, latest) for id, _, _, _, latest in rows}
     assert sorted(marks.effects()) == sorted(submitter.asked)
     starts = await store.read(
