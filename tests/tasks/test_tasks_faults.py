@@ -169,6 +169,24 @@ async def test_a_result_is_kept_however_long_the_file_is_locked(tmp_path: Path) 
     assert (done.state, done.run) == (State.completed, 1)
 
 
+async def test_a_result_is_kept_until_the_store_is_mended_that_refuses_it(
+    tasks: Tasks, worker: StartWorker, store: Store, marks: Marks
+) -> None:
+    worker()
+    task = await tasks.submit("hold", {"name": "it"})
+    await marks.seen("held-it")
+    # As a server that has become a standby, or a table that somebody has moved.
+    await store.write(lambda tx: tx.run(Statement.of("ALTER TABLE task_events RENAME TO elsewhere")))
+    marks.leave("go-it")
+    # Longer than one try to write the result takes.
+    with pytest.raises(Failure) as late:
+        await tasks.wait(task.id, 0.5)
+    assert late.value.kind is Kind.timeout
+    await store.write(lambda tx: tx.run(Statement.of("ALTER TABLE elsewhere RENAME TO task_events")))
+    (done,) = await ended(tasks, task)
+    assert (done.state, done.run) == (State.completed, 1)
+
+
 @pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
 async def test_work_goes_on_when_postgresql_restarts_under_load(
     own_postgres: Postgres, tmp_path: Path, crash: bool

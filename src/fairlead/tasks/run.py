@@ -12,7 +12,7 @@ from threading import get_ident
 from typing import Any, Final
 
 from fairlead._json import dumps
-from fairlead.failures import Failure, Kind
+from fairlead.failures import Failure, Kind, StoreFailure
 from fairlead.failures.redaction import Redactor
 from fairlead.runtime.context import shown
 from fairlead.runtime.events import READY
@@ -178,7 +178,7 @@ class Run:
                 return await self._log.rest(left)
             except Failure as failure:
                 # What the run has done is done: its last words wait for whoever keeps them, and it is not run again.
-                if failure.kind is not Kind.unavailable:
+                if not passes(failure):
                     raise
                 await asyncio.sleep(_AGAIN)
 
@@ -222,6 +222,13 @@ class Run:
         return Failure(
             Kind.cancelled, "This run of the task was ended: another worker has it, or it is over."
         )
+
+
+def passes(error: Exception) -> bool:
+    """Whether the store is away, or refuses everybody until it is mended, as a server that has become a standby."""
+    if isinstance(error, StoreFailure) and error.kind is Kind.misconfigured:
+        return True
+    return isinstance(error, Failure) and error.kind is Kind.unavailable
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:

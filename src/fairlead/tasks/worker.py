@@ -28,12 +28,13 @@ from fairlead.runtime.hooks import report
 from fairlead.runtime.identity import caller_of
 from fairlead.runtime.supervision import heard
 from fairlead.store import Store, Tx
+from fairlead.store.secrets import Damaged
 from fairlead.store.store import writable
 from fairlead.tasks import ledger, options
 from fairlead.tasks.bus import LOOK, PRESENCE, Bus, Presence, Source, open_bus
 from fairlead.tasks.ledger import Fenced, Held, Said
 from fairlead.tasks.records import Task, whose
-from fairlead.tasks.run import Run
+from fairlead.tasks.run import Run, passes
 from fairlead.tasks.sealing import Locked, Sealing
 from fairlead.tasks.states import State
 
@@ -269,7 +270,7 @@ class Worker:
                 return
             report(f"Task {task.id} could not be ended: {error}", self.app.redactor)
             # While the store is away the lease ends, and the task is run again. Anything else would happen again.
-            if not isinstance(error, Failure) or error.kind is not Kind.unavailable:
+            if isinstance(error, Locked | Damaged) or not passes(error):
                 await self._give_up(run, error)
                 await self._done(token)
                 self._tell("ended", task)
@@ -482,7 +483,7 @@ class Worker:
             try:
                 return await self._write(work)
             except Failure as failure:
-                if failure.kind is not Kind.unavailable or self._stopping:
+                if not passes(failure) or self._stopping:
                     raise
                 report(f"The worker waits for its store: {failure.message}", self.app.redactor)
                 await asyncio.sleep(_AGAIN)
