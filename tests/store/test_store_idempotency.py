@@ -484,6 +484,7 @@ async def test_a_holder_that_was_stopped_for_longer_than_its_lease_is_fenced(
             # While we hold the row it does not, and cannot be stopped with it.
             tx.run(Statement.of("UPDATE idempotency SET owner = owner"))
             os.kill(holder.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
 
         stores[0].write_now(stop)
         await taken(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -107,6 +108,8 @@ class Process:
 
     def signal(self, number: int) -> None:
         os.kill(self.popen.pid, number)
+        if number == signal.SIGSTOP:  # else a thread in the midst of something may end that yet
+            os.waitid(os.P_PID, self.popen.pid, os.WSTOPPED)
 
     def kill(self) -> None:
         """kill -9."""
