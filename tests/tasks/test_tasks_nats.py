@@ -20,6 +20,8 @@ from fairlead.tasks import State, Tasks, ledger
 from fairlead.tasks.bus import UNHEARD, DatabaseBus, open_bus
 from fairlead.tasks.ledger import Held, Said
 from fairlead.tasks.nats import WORK, NatsBus
+from fairlead.tasks.nats_log import NatsTail
+from fairlead.tasks.records import Event
 from servers import Nats, NatsCluster, Postgres
 from tasks.stage import PATIENCE, StartWorker, Where, ended, until
 
@@ -268,6 +270,45 @@ async def test_a_delta_is_kept_once_though_what_was_said_with_it_had_to_wait_for
     text = "".join(event.data["data"] for event in told if event.type == "delta")
     assert text == "0 1 2 "
     assert [event.type for event in told].count("progress") == 3
+
+
+async def test_a_delta_that_was_not_heard_is_told_though_later_ones_were(
+    tasks: Tasks, worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that the stream has a moment after a reader looked, who listens since a moment after it was sent."""
+    hear, read, catch_up = NatsTail._hear, ledger.events, NatsTail._catch_up
+    heard: list[Any] = []
+    looked = asyncio.Event()
+
+    def all_but_the_first(tail: NatsTail, message: dict[str, Any]) -> None:
+        heard.append(message)
+        if len(heard) > 1:
+            hear(tail, message)
+
+    def once_others_were_heard(tx: Tx, id: str, *more: Any, **options: Any) -> list[Event]:
+        return read(tx, id, *more, **options) if len(heard) > 1 else []
+
+    async def and_say_so(tail: NatsTail) -> None:
+        await catch_up(tail)
+        looked.set()
+
+    monkeypatch.setattr(NatsTail, "_hear", all_but_the_first)
+    monkeypatch.setattr(NatsTail, "_catch_up", and_say_so)
+    monkeypatch.setattr(ledger, "events", once_others_were_heard)
+    task = await tasks.submit("mutter", {"words": 10})
+    told: list[Event] = []
+
+    async def follow() -> None:
+        told.extend([event async for event in tasks.events(task.id)])
+
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(PATIENCE):
+        await looked.wait()
+        worker()
+        await following
+    assert len(heard) > 1
+    text = "".join(event.data["data"] for event in told if event.type == "delta")
+    assert text == "".join(f"{number} " for number in range(10))
 
 
 @pytest.mark.timeout(180)

@@ -150,6 +150,8 @@ class NatsTail:
         #: The place of the message that was told last, and of the last before which one was missed.
         self._place = (0, 0)
         self._missed = (0, 0)
+        #: The offset up to which the stream was read: what is not here of that is gone.
+        self._whole = 0
         self._bell = Bell()
 
     async def events(self) -> AsyncIterator[Event]:
@@ -219,12 +221,16 @@ class NatsTail:
         if row.type in ("terminal", "clarification"):
             # The run wrote it with its last move, when all its deltas were sent.
             after = await self._bus.call(self._newest())
-        if after is not None and after > max((_last(each) for each in self._heard), default=self._since):
+        if after is None or after <= max(self._since, self._whole):
+            return
+        # That later ones were heard does not say that this one was.
+        if not any(_first(each) <= after <= _last(each) for each in self._heard):
             await self._catch_up()
 
     async def _catch_up(self) -> None:
         """Read from the stream what is not here."""
         found = await self._bus.call(self._history())
+        self._whole = max([self._whole, *map(_last, found)])
         known = {_first(message) for message in self._heard}
         self._place = max([self._place, *(_place(each) for each in found if _last(each) <= self._since)])
         missing = [each for each in found if _first(each) not in known and _last(each) > self._since]
