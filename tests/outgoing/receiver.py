@@ -70,6 +70,8 @@ class Receiver:
     ) -> None:
         self.go.set()
         self._server.close()
+        for _ in range(5):  # a connection that has just come is nobody's yet
+            await asyncio.sleep(0)
         for writer in self._open:
             writer.transport.abort()
         await asyncio.gather(*self._tasks, return_exceptions=True)
